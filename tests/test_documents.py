@@ -564,6 +564,7 @@ PLAIN = frozenset(
     vacated
     values
     verbs
+    versions
     victim
     victims
     view

@@ -22,6 +22,9 @@ from compat_rows import (
 from pyslurm_ng import __version__
 from pyslurm_ng.conf.effects.other_files import NOT_READ
 from pyslurm_ng.conf.tables import keys
+from pyslurm_ng.web.differences import DIFFERS, GENERAL
+from pyslurm_ng.web.job_request import WITHOUT_EFFECT
+from pyslurm_ng.web.operations import HANDLERS, operations
 
 HEAD = f"""# Compatibility
 
@@ -63,6 +66,28 @@ def count_lines() -> list[str]:
     return [*lines, *(line(state, str(counts[state])) for state in order), ""]
 
 
+def rest_lines() -> list[str]:
+    """Return what slurmrestd answers, path by path."""
+    lines = ["## REST", "", *(f"- {text}" for text in GENERAL), ""]
+    keys_text = ", ".join(f"`{name}`" for name in WITHOUT_EFFECT)
+    lines += [
+        f"Keys of a job's description without effect, which the answer warns of: {keys_text}.",
+        "",
+    ]
+    lines += [line("operation", "here", "versions"), line("---", "---", "---")]
+    versions: dict[tuple[str, str], list[str]] = {}
+    for version, method, path in operations():
+        versions.setdefault((path, method), []).append(version)
+    for (path, method), known in sorted(versions.items()):
+        why = DIFFERS.get((method, path), "")
+        state = f"differs: {why}" if why else "built"
+        if (method, path) not in HANDLERS:
+            state = "refused: 501 with an error object"
+        name = path.replace("{version}", "VERSION")
+        lines.append(line(f"`{method.upper()} {name}`", state, f"{known[0]} to {known[-1]}"))
+    return [*lines, ""]
+
+
 def main(arguments: list[str]) -> None:
     if len(arguments) != 1 or arguments[0].startswith("-"):
         sys.exit("usage: generate_compat.py FILE")
@@ -76,7 +101,8 @@ def main(arguments: list[str]) -> None:
     for section in keys.SECTIONS:
         heading = section if section.endswith(".conf") else f"Lines of slurm.conf: {section}"
         lines += [f"### {heading}", "", *table(list(key_rows(section)), "key"), ""]
-    lines += ["### Files that are not read", ""]
+    lines += rest_lines()
+    lines += ["## Files that are not read", ""]
     lines += [line("file", "here"), line("---", "---")]
     lines += [line(f"`{name}`", f"accepted: {why}") for name, why in NOT_READ.items()]
     lines.append(line("`plugstack.conf`", "refused where a plugin is required"))

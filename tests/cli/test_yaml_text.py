@@ -50,10 +50,10 @@ def test_an_option_yaml_turns_pieces_of_a_document_into_one(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     """Commands that stream JSON do not need to know it. Without the option nothing changes."""
-    command.take_yaml(options := {"yaml": ""})
+    command.take_document(options := {"yaml": ""}, "")
     assert options == {"json": ""}
     command.write_bytes(b'{\n  "jobs": [')
     command.write_bytes(b"\n  ]\n}\n")
-    command.take_yaml({})
+    command.take_document({}, "")
     command.write_bytes(b"as it is")
     assert capfd.readouterr().out == "%YAML 1.1\n--- !!map\n!!str jobs: !!seq []\n...\n\nas it is"

@@ -99,32 +99,46 @@ def split_list(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-DATA_PARSER = "v0.0.46"
-"""The layout of JSON and YAML documents."""
+_kept: "list[bytes] | None" = None  # pieces of a JSON document; None: written as they come
+_as_yaml = False
+_version = ""  # "" for the newest
 
-_for_yaml: "list[bytes] | None" = None  # pieces of a JSON document; None: written as they come
 
-
-def take_yaml(options: "dict[str, str]") -> None:
-    """Treat --yaml as --json with documents that are written as YAML."""
-    global _for_yaml
-    _for_yaml = None
-    if "yaml" in options:
+def take_document(options: "dict[str, str]", version: str) -> None:
+    """Treat --yaml as --json; its documents, and those of an older version, are changed at last."""
+    global _kept, _as_yaml, _version
+    _as_yaml = "yaml" in options
+    _version = version
+    _kept = [] if _as_yaml or version else None
+    if _as_yaml:
         options["json"] = options.pop("yaml")
-        _for_yaml = []
 
 
 def write_bytes(output: "bytes | memoryview") -> None:
     """Write rendered text to stdout after earlier output."""
-    if _for_yaml is not None:
-        _for_yaml.append(bytes(output))
-        if not _for_yaml[-1].endswith(b"\n}\n"):
+    if _kept is not None:
+        _kept.append(bytes(output))
+        if not _kept[-1].endswith(b"\n}\n"):
             return
-        from pyslurm_ng.data_parser.yaml_text import from_json
-
-        output = from_json(b"".join(_for_yaml))
-        _for_yaml.clear()
+        output = _changed(b"".join(_kept))
+        _kept.clear()
     sys.stdout.flush()
     view = memoryview(output)
     while view:
         view = view[os.write(1, view) :]
+
+
+def _changed(document: bytes) -> bytes:
+    """Return a JSON document as an older version has it, or as YAML."""
+    if _version:
+        from json import loads
+
+        from pyslurm_ng.data_parser.json_text import encode
+        from pyslurm_ng.data_parser.versions import of_version
+
+        document = (encode(of_version(loads(document), _version), 0) + "\n").encode()
+    if not _as_yaml:
+        return document
+    from pyslurm_ng.data_parser.yaml_text import from_json
+
+    return from_json(document)

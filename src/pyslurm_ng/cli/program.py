@@ -3,7 +3,7 @@
 import os
 import sys
 
-from pyslurm_ng.cli.command import DATA_PARSER, fail, say, take_yaml, version_line
+from pyslurm_ng.cli.command import fail, say, take_document, version_line
 from pyslurm_ng.cli.option_words import UsageError, split_words, suggestions
 
 TYPE_CHECKING = False
@@ -100,16 +100,28 @@ class Program:
         return options, operands
 
     def _choose_document(self, options: OptionValues) -> None:
-        """Treat --yaml as --json written as YAML, in the only layout."""
+        """Treat --yaml as --json written as YAML, in the version that the value names."""
+        version = ""
         for name in ("json", "yaml"):
-            if options.get(name) == "list":
-                _end(f"Possible data_parser plugins:\ndata_parser/{DATA_PARSER}\n")
-            if options.get(name) not in (None, "", DATA_PARSER):
-                fail(
-                    f"{self.name}: error: --{name}={options[name]}: no such data_parser; "
-                    f"{DATA_PARSER} is allowed"
-                )
-        take_yaml(options)
+            if options.get(name):
+                version = self._version(name, options[name])
+        take_document(options, version)
+
+    def _version(self, name: str, value: str) -> str:
+        """Return the version of documents that an option names, "" for the newest."""
+        from pyslurm_ng.data_parser.envelope import NEWEST, VERSIONS
+        from pyslurm_ng.data_parser.versions import version_named
+
+        if value == "list":
+            lines = "".join(f"data_parser/{version}\n" for version in VERSIONS)
+            _end(f"Possible data_parser plugins:\n{lines}")
+        version = version_named(value)
+        if not version:
+            fail(
+                f"{self.name}: error: --{name}={value}: no such data_parser; "
+                f"{VERSIONS[0]} to {NEWEST} are allowed"
+            )
+        return "" if version == NEWEST else version
 
     def _take(self, options: OptionValues, name: str, value: str) -> None:
         if name in self._tells:

@@ -100,7 +100,7 @@ _SWITCHES = {
     "overcommit": REQ_OVERCOMMIT,
     "reboot": REQ_REBOOT,
 }
-_WITHOUT_EFFECT = (
+WITHOUT_EFFECT = (
     "container_id", "cpu_frequency", "crontab", "memory_update_delay", "memory_update_margin",
     "minimum_boards_per_node", "minimum_sockets_per_board", "runtime", "selinux_context",
     "site_factor", "spank_environment", "tasks_per_board", "x11", "x11_magic_cookie",
@@ -135,7 +135,7 @@ def job_request(call: Call, desc: Desc, where: str) -> Request:
     flags = _flags(desc)
     if flags:
         request["flags"] = request.get("flags", 0) | flags
-    for key in _WITHOUT_EFFECT:
+    for key in WITHOUT_EFFECT:
         if desc.get(key):
             call.warn(f"{key} has no effect in pyslurm-ng", f"{where}{key}/")
     _describe(call, request)

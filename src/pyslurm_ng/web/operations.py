@@ -71,13 +71,3 @@ def operations() -> dict[tuple[str, str, str], Operation]:
         for path, methods in table(version)["paths"].items()
         for method, row in methods.items()
     }
-
-
-def missing() -> list[tuple[str, str]]:
-    """Return the operations of the newest version that are not built."""
-    return sorted(
-        (method.upper(), path)
-        for path, methods in table(VERSIONS[-1])["paths"].items()
-        for method in methods
-        if (method, path) not in HANDLERS
-    )

@@ -12,6 +12,7 @@ from pyslurm_ng.wire.daemon_link import SlurmError
 BAD_REQUEST, UNAUTHORIZED, NOT_FOUND = 400, 401, 404
 NOT_ACCEPTABLE, TOO_LONG, BAD_MEDIA, UNPROCESSABLE = 406, 413, 415, 422
 TOO_MANY, NOT_BUILT, UNREACHABLE = 429, 501, 502
+_UNKNOWN = (Errno.ESLURM_INVALID_JOB_ID, Errno.ESLURM_INVALID_NODE_NAME)
 _STATUS = {
     Errno.SLURM_PROTOCOL_AUTHENTICATION_ERROR: UNAUTHORIZED,
     Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF: TOO_MANY,
@@ -52,16 +53,20 @@ def refusal_of(
     description: str,
     source: str,
     payload: dict[str, Any] | None = None,
-    status: int = UNPROCESSABLE,
+    *,
+    may_be_unknown: bool = False,
 ) -> Refusal:
     """Return what a daemon's refusal means for the requester.
 
     Args:
-        status: for a refusal that has no status of its own.
+        may_be_unknown: whether the path names something that there may not be: 404.
     """
     number = error.code
+    status = UNPROCESSABLE
     if is_unreachable(number):
         status = UNREACHABLE
+    elif may_be_unknown and number in _UNKNOWN:
+        status = NOT_FOUND
     return Refusal(
         _STATUS.get(number, status),
         description,

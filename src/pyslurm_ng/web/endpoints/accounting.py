@@ -202,6 +202,35 @@ def wckey(call: Call) -> Answer:
     return _one(records, "wckeys", f"wckey {number}", source)
 
 
+def instances(call: Call) -> Answer:
+    """List instances of a cloud that nodes were, of the last day unless the query says more."""
+    where = _where(call, cluster="Clusters", extra="Extra", instance_id="InstanceId",
+                   instance_type="InstanceType", node_list="Nodes", time_start="Start",
+                   time_end="End")  # fmt: skip
+    fields = {"entity": "instance", "where": where, "flags": []}
+    rows = rows_of(_ask(call, "ListEntities", fields, "slurmdb_instances_get()"))
+    return {
+        "instances": [
+            {
+                "cluster": row["Cluster"],
+                "extra": row["Extra"],
+                "instance_id": row["InstanceId"],
+                "instance_type": row["InstanceType"],
+                "node_name": row["NodeNames"],
+                "time": {
+                    "time_end": _whole_seconds(row["TimeEnd"]),
+                    "time_start": _whole_seconds(row["TimeStart"]),
+                },
+            }
+            for row in rows
+        ]
+    }
+
+
+def _whole_seconds(when_us: Any) -> int:
+    return when_us // SECOND_US if isinstance(when_us, int) else 0
+
+
 # Jobs -----------------------------------------------------------------------------------------
 
 _LISTS = {
@@ -342,6 +371,8 @@ ROUTES = {
     ("get", "/slurmdb/{version}/clusters/"): clusters,
     ("get", "/slurmdb/{version}/cluster/{cluster_name}"): cluster,
     ("get", "/slurmdb/{version}/tres/"): tres,
+    ("get", "/slurmdb/{version}/instances/"): instances,
+    ("get", "/slurmdb/{version}/instance/"): instances,
     ("get", "/slurmdb/{version}/wckeys/"): wckeys,
     ("get", "/slurmdb/{version}/wckey/{id}"): wckey,
 }

@@ -13,6 +13,9 @@ from pyslurm_ng.web.call import Answer, Call
 from pyslurm_ng.web.refusal import refusal_of
 from pyslurm_ng.wire.daemon_link import SlurmError, controller_hosts
 
+OWN_COUNTERS = ("faults_by_kind", "connections", "backed_off_by_user")
+"""Of sdiag --json; the schemas of REST do not have them."""
+
 
 def ping(call: Call) -> Answer:
     """Ask the controller whether it answers; standby controllers do not answer."""
@@ -49,7 +52,10 @@ def diagnostics(call: Call) -> Answer:
         reply = call.controller.call("ShowDiagnostics", {})
     except SlurmError as error:
         raise refusal_of(error, "Unable to query statistics", "slurm_get_statistics()") from None
-    return {"statistics": statistics(reply)}
+    counters = statistics(reply)
+    for name in OWN_COUNTERS:
+        counters.pop(name, None)
+    return {"statistics": counters}
 
 
 def licenses(call: Call) -> Answer:

@@ -13,7 +13,7 @@ from pyslurm_ng.data_parser.jobs import Compact, encode_jobs
 from pyslurm_ng.data_parser.json_text import number, seconds
 from pyslurm_ng.data_parser.records import Table
 from pyslurm_ng.web.call import Answer, Call, Streamed
-from pyslurm_ng.web.refusal import BAD_REQUEST, NOT_FOUND, Refusal, refusal_of
+from pyslurm_ng.web.refusal import BAD_REQUEST, Refusal, refusal_of
 from pyslurm_ng.wire.daemon_link import SlurmError
 
 _EMPTY = {"jobs": [], "last_backfill": seconds(0), "last_update": seconds(0)}
@@ -34,7 +34,11 @@ def one_job(call: Call) -> Answer:
         answer = _listed(call, {"all_states": True, "jobs": [text]})
     except SlurmError as error:
         raise refusal_of(
-            error, f"Unable to query JobId={text}", "_handle_job_get", _EMPTY, NOT_FOUND
+            error,
+            f"Unable to query JobId={text}",
+            "_handle_job_get",
+            _EMPTY,
+            may_be_unknown=True,
         ) from None
     return answer
 

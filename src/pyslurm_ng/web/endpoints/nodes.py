@@ -35,7 +35,9 @@ def _nodes(call: Call, names: str) -> Answer:
         reply = call.controller.call("ShowNodes", {"nodes": names, "flags": SHOW_ALL})
     except SlurmError as error:
         description = f"Failure to query node {names}" if names else "Failure to query nodes"
-        raise refusal_of(error, description, "_dump_nodes", _NO_NODES, NOT_FOUND) from None
+        raise refusal_of(
+            error, description, "_dump_nodes", _NO_NODES, may_be_unknown=True
+        ) from None
     refuse_unchanged(reply, since_s)
     rows = rows_of_reply(reply)
     for row in rows:
@@ -79,7 +81,7 @@ def _change(call: Call, names: str) -> Answer:
             ("reason", body.get("reason")),
             ("topology", body.get("topology_str")),
             ("cpubind", _text(body.get("cpu_bind"))),
-            ("features", _list(body.get("features"))),
+            ("availablefeatures", _list(body.get("features"))),
             ("activefeatures", _list(body.get("features_act"))),
             ("nodeaddr", _list(body.get("address"))),
             ("nodehostname", _list(body.get("hostname"))),
@@ -166,7 +168,32 @@ def delete_partition(call: Call) -> Answer:
     return {}
 
 
+def create_nodes(call: Call) -> Answer:
+    """Create dynamic nodes, as a line of slurm.conf describes them."""
+    line = str((call.body or {}).get("node_conf") or "")
+    if not line:
+        raise Refusal(BAD_REQUEST, "node_conf: no node is described", source="#/node_conf/")
+    try:
+        call.controller.change("CreateNodes", {"line": line})
+    except SlurmError as error:
+        raise refusal_of(error, "Failure to create nodes", "slurm_create_node()") from None
+    return {}
+
+
+def delete_node(call: Call) -> Answer:
+    """Delete dynamic nodes that nothing uses."""
+    names = call.path["node_name"]
+    try:
+        call.controller.change("DeleteNodes", {"nodes": names})
+    except SlurmError as error:
+        description = f"Failure to delete node {names}"
+        raise refusal_of(error, description, "slurm_delete_node()") from None
+    return {}
+
+
 ROUTES = {
+    ("post", "/slurm/{version}/new/node/"): create_nodes,
+    ("delete", "/slurm/{version}/node/{node_name}"): delete_node,
     ("get", "/slurm/{version}/nodes/"): all_nodes,
     ("post", "/slurm/{version}/nodes/"): change_nodes,
     ("get", "/slurm/{version}/node/{node_name}"): one_node,
