@@ -26,7 +26,6 @@ from pyslurm_ng.ctld.followers.het_ends import HetFollower
 from pyslurm_ng.ctld.followers.limit_index import LimitIndex
 from pyslurm_ng.ctld.followers.usage_index import UsageIndex
 from pyslurm_ng.ctld.history import History
-from pyslurm_ng.ctld.metrics.endpoint import Endpoint as MetricsEndpoint
 from pyslurm_ng.ctld.nodes.credentials import Credentials
 from pyslurm_ng.ctld.nodes.file_credentials import FileCredentials
 from pyslurm_ng.ctld.nodes.node_service import NodeService
@@ -221,13 +220,9 @@ class ControllerParts:
         handlers = service.context, service.resume, service.fault
         self.gate = Gate(self.writer, conf, self.loop, self._log, *handlers)
         service.gate = self.gate
-        self.service.more["ShowAssociations"] = AssociationListing(
-            self.writer, self.usage, self.fair_share, self.service
-        ).handle
+        listing = AssociationListing(self.writer, self.usage, self.fair_share, service)
+        service.more["ShowAssociations"] = listing.handle
         look = service.context, self._edges.answer
-        self.metrics = MetricsEndpoint(
-            self.writer, self.soft, service, self.identities, self.clock, self.faults
-        )
         questions = Questions(self.writer, self.soft, self.scheduler, *look, self.faults)
         explainer = Explainer(questions, self._beginning.layout.journal, self.fair_share.forecast)
         self.service.more["ExplainJob"] = explainer.handle

@@ -17,6 +17,7 @@ from pyslurm_ng.ctld.configuration import Configuration
 from pyslurm_ng.ctld.control import Control
 from pyslurm_ng.ctld.controller_parts import ControllerParts
 from pyslurm_ng.ctld.local_calendar import LOCAL
+from pyslurm_ng.ctld.metrics.endpoint import Endpoint as Metrics
 from pyslurm_ng.ctld.rules import timers
 from pyslurm_ng.ctld.rules.clear import clear_state
 from pyslurm_ng.ctld.rules.configure import configure
@@ -100,6 +101,10 @@ class Daemon:
         self._parts = parts = ControllerParts(beginning, self._configuration, self.log)
         self._control = control = Control(parts, self.options, self.log)
         loop.set_exception_handler(parts.faults.on_loop)
+        self._metrics = Metrics(
+            parts.writer, parts.soft, parts.service, parts.identities, parts.clock, parts.faults,
+            beginning.identity.tokens,
+        )  # fmt: skip
         self._begin_epoch(beginning)
         # Job ids that slurmdbd knows must not be given out again, so it is asked first.
         parts.accounting.connect(parts.configuration.conf)
@@ -171,7 +176,7 @@ class Daemon:
             roles_of=self._roles_of,
             faults=self._parts.faults,
             rate_limit=self._parts.rate_limit,
-            http=self._parts.metrics.respond,
+            http=self._metrics.respond,
         )
         path = socket_file("slurmctld", conf.slurmctld_pid_file, port)
         try:
@@ -210,7 +215,7 @@ class Daemon:
         if self._stop:
             return
         parts = self._parts
-        parts.metrics.note_late(int((parts.loop.time() - self._due_s) * SECOND_US))
+        self._metrics.note_late(int((parts.loop.time() - self._due_s) * SECOND_US))
         self._due_s = parts.loop.time() + _TICK_S
         parts.loop.call_later(_TICK_S, self._tick)
         if parts.timekeeper.tick():

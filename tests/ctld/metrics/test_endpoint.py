@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from pyslurm_ng.wire.auth_jwt import JwtSettings, JwtVerifier, load_verifier
 from pyslurm_ng.wire.daemon_link import connect_unix, socket_file
 from tests.ctld.controller import Controller
 
@@ -22,7 +26,9 @@ def start(tmp_path: Path) -> Iterator[list[Controller]]:
         controller.stop()
 
 
-def get(controller: Controller, path: str, *, by_unix: bool = False) -> tuple[int, str]:
+def get(
+    controller: Controller, path: str, *, by_unix: bool = False, headers: str = ""
+) -> tuple[int, str]:
     """Return the status and the body."""
     if by_unix:
         path_of_socket = socket_file("slurmctld", str(controller.pid_file), controller.port)
@@ -32,7 +38,7 @@ def get(controller: Controller, path: str, *, by_unix: bool = False) -> tuple[in
         connection = socket.create_connection(("127.0.0.1", controller.port))
     with connection:
         connection.settimeout(60)
-        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n{headers}\r\n".encode())
         answer = b""
         while more := connection.recv(1 << 16):
             answer += more
@@ -72,3 +78,33 @@ def test_pages_are_for_everybody_unless_data_are_private(
         assert get(controller, "/metrics/jobs")[0] == by_tcp, extra
         assert get(controller, "/metrics/jobs", by_unix=True)[0] == by_unix, extra
     controller.kill()
+
+
+def test_a_token_names_the_user(start: list[Controller], tmp_path: Path) -> None:
+    """By either header; a wrong token is nobody's, and another user's is refused."""
+    key = tmp_path / "jwt.key"
+    key.write_bytes(b"0123456789abcdef" * 2)
+    key.chmod(0o600)
+    me = pwd.getpwuid(os.getuid()).pw_name
+    other = "daemon" if me != "daemon" else "bin"
+    controller = Controller(
+        tmp_path,
+        f"{ON}MetricsAuthUsers=nobody\nAuthAltTypes=auth/jwt\nAuthAltParameters=jwt_key={key}\n",
+    )
+    start.append(controller)
+    controller.start()
+    token = controller.call("CreateToken", user=me)["token"]
+    page = "/metrics/jobs"
+    assert get(controller, page, headers=f"X-SLURM-USER-TOKEN: {token}\r\n")[0] == 200
+    assert get(controller, page, headers=f"Authorization: Bearer {token}\r\n")[0] == 200
+    assert get(controller, page, headers=f"Authorization: Bearer {token}x\r\n")[0] == 401
+    assert get(controller, page)[0] == 401
+    theirs = verifier_of(key).make(other, 60)
+    assert get(controller, page, headers=f"Authorization: Bearer {theirs}\r\n")[0] == 403
+    allowed = verifier_of(key).make("nobody", 60)
+    assert get(controller, page, headers=f"Authorization: Bearer {allowed}\r\n")[0] == 200
+    controller.kill()
+
+
+def verifier_of(key: Path) -> JwtVerifier:
+    return load_verifier(JwtSettings(str(key)), os.getuid(), lambda: time.time_ns() // 1000)

@@ -8,7 +8,7 @@ MetricsAuthUsers names the users, as in Slurm 26.11.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -21,10 +21,12 @@ from pyslurm_ng.ctld.service import Service
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.users.identities import Identities, Person
 from pyslurm_ng.ctld.writer import Writer
+from pyslurm_ng.wire.auth import AuthError
 from pyslurm_ng.wire.http import HttpAnswer, HttpRequest
 
 if TYPE_CHECKING:
     from pyslurm_ng.wire.auth import Peer
+    from pyslurm_ng.wire.auth_jwt import JwtVerifier
 
 KEPT_US = 5 * SECOND_US
 """A page is made again when it is older."""
@@ -46,8 +48,7 @@ class Endpoint:
     """The controller's pages.
 
     Args:
-        peer_of: returns the user of a request that came by TCP; None if it names none, or none
-            that is believed.
+        tokens: verifies the tokens of AuthAltTypes=auth/jwt; None without them.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class Endpoint:
         identities: Identities,
         clock: Clock,
         faults: Faults,
-        peer_of: Callable[[HttpRequest], Peer | None] = lambda request: None,
+        tokens: JwtVerifier | None,
     ) -> None:
         self._writer = writer
         self._soft = soft
@@ -67,7 +68,7 @@ class Endpoint:
         self._clock = clock
         self._faults = faults
         self._late_us: deque[int] = deque([0], _LATE_KEPT)
-        self._peer_of = peer_of
+        self._tokens = tokens
         self._pages: dict[str, Callable[[], Work]] = {
             "/metrics": self._own_page,
             "/metrics/jobs": partial(pages.jobs_page, writer.cluster, soft),
@@ -92,9 +93,10 @@ class Endpoint:
         elif not self._is_guarded():
             self._show(path, answer)
         else:
-            peer = request.peer or self._peer_of(request)
-            if peer is None:
-                answer(HttpAnswer(401, b"metrics are for users that are named\n", _ASKS))
+            try:
+                peer = request.peer or self._token_peer(request.headers)
+            except AuthError as error:
+                answer(HttpAnswer(401, f"{error.text}\n".encode("ascii", "replace"), _ASKS))
             else:
                 now_us = self._clock.now_us()
                 self._identities.find(peer, now_us, partial(self._known, path, answer))
@@ -111,6 +113,20 @@ class Endpoint:
             return True
         words = [word.lower() for word in conf.metrics_parameters]
         return bool(conf.private_data) and "ignore_private_data" not in words
+
+    def _token_peer(self, headers: Mapping[str, str]) -> Peer:
+        """Return the user of a request that came by TCP.
+
+        Raises:
+            AuthError: it has no token, or none that is believed.
+        """
+        token = headers.get("x-slurm-user-token", "")
+        scheme, _, bearer = headers.get("authorization", "").partition(" ")
+        if not token and scheme.lower() == "bearer":
+            token = bearer.strip()
+        if self._tokens is None or not token:
+            raise AuthError("missing", "metrics are for users that are named")
+        return self._tokens.peer_of(token, headers.get("x-slurm-user-name", ""), "")
 
     def _known(self, path: str, answer: Answer, person: Person) -> None:
         conf = self._service.configuration.conf
