@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from pyslurm_ng.cli.control.reservation_values import complaint
 from pyslurm_ng.ctld.rules.calendar import UTC
 from pyslurm_ng.ctld.rules.reservation import reservation_due
 from tests.cli.reference_cluster import ReferenceCluster, cases, queue
@@ -252,3 +253,13 @@ def test_bad_updates(words: str, lines: str, monkeypatch: pytest.MonkeyPatch) ->
     name = next(iter(reference.cluster.reservations.values())).name
     line = f"scontrol update ReservationName={name} {words}"
     assert run(monkeypatch, reference, line) == Printed("", lines, 1)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [("2", ""), ("1,2", ""), ("1k", ""), ("2M,3", ""), ("1x", "Invalid node count 1x"),
+     ("k", "Invalid node count k"), ("1,-2", "Invalid node count 1,-2")],
+)  # fmt: skip
+def test_counts_of_nodes_take_suffixes(value: str, said: str) -> None:
+    """Counts may be several, each with k or m behind it."""
+    assert complaint("nodecnt", f"nodecnt={value}", value) == said

@@ -11,7 +11,7 @@ def complaint(key: str, word: str, value: str) -> str:
     if key in ("duration", "maxstartdelay"):
         return "" if _is_time(value) else f"Invalid duration {word}"
     if key == "nodecnt":
-        return "" if _are_counts(value) else f"Invalid node count {value}"
+        return "" if _are_counts(value, "kKmM") else f"Invalid node count {value}"
     if key == "corecnt":
         return "" if _are_counts(value) else f"Invalid core count {value}"
     if key == "tres":
@@ -36,9 +36,10 @@ def _is_time(value: str) -> bool:
     return True
 
 
-def _are_counts(value: str) -> bool:
-    """Return whether a text is a number, or one for each node."""
-    return not value or all(word.isascii() and word.isdigit() for word in value.split(","))
+def _are_counts(value: str, suffixes: str = "") -> bool:
+    """Return whether a text is a number, or one for each node; one of `suffixes` may follow."""
+    words = [word[:-1] if word[-1:] and word[-1] in suffixes else word for word in value.split(",")]
+    return not value or all(word.isascii() and word.isdigit() for word in words)
 
 
 def _of_tres(part: str) -> str:

@@ -578,3 +578,24 @@ def test_first_cores_only() -> None:
     refused = scene.not_made("s", nodes="n4", corecnt=4, flags="FIRST_CORES")
     assert refused == Errno.ESLURM_NODES_BUSY
     scene.make("t", nodes="n4", corecnt=4)
+
+
+# How settings are written -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("1:30", 120), ("1-1:1:1", 90120), ("5", 300), ("0:0:1", 60)]
+)
+def test_durations_are_whole_minutes(text: str, seconds: int) -> None:
+    """As in Slurm 22.05, which rounds up."""
+    room = ReservationSite()
+    room.make(nodes="n1", duration=text)
+    kept = room.cluster.reservations["r"]
+    assert kept.end_us - kept.start_us == seconds * 1_000_000
+
+
+@pytest.mark.parametrize(("text", "nodes"), [("1,1", 2), ("3", 3), ("1,2,1", 4)])
+def test_counts_of_nodes_are_added_up(text: str, nodes: int) -> None:
+    room = ReservationSite()
+    room.make(nodecnt=text)
+    assert len(room.cluster.reservations["r"].node_ids) == nodes

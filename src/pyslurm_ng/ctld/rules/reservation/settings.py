@@ -7,7 +7,7 @@ from typing import Any
 
 from pyslurm_ng.base import units
 from pyslurm_ng.base.errors import Errno, Reject
-from pyslurm_ng.base.numbers import DAY_US, INFINITE, SECOND_US
+from pyslurm_ng.base.numbers import DAY_US, INFINITE, MINUTE_US
 from pyslurm_ng.base.units import whole_number
 from pyslurm_ng.ctld.rules.context import Context
 from pyslurm_ng.ctld.rules.reservation.devices import DeviceWish
@@ -158,11 +158,12 @@ def _moment(field: str) -> Setter:
 
 
 def _duration(draft: Draft, value: str, sign: str) -> Reject | None:
+    """Take a length in whole minutes, as Slurm does: seconds begin one more."""
     try:
-        seconds = units.parse_time_limit_s(value)
+        minutes = units.parse_time_limit_min(value)
     except units.UnitError:
         return Reject(Errno.ESLURM_INVALID_TIME_VALUE)
-    length_us = _UNLIMITED_US if seconds == INFINITE else seconds * SECOND_US
+    length_us = _UNLIMITED_US if minutes == INFINITE else minutes * MINUTE_US
     now_us = draft.current.end_us - draft.current.start_us
     draft.duration_us = {"": length_us, "+": now_us + length_us, "-": now_us - length_us}[sign]
     return None if draft.duration_us > 0 else Reject(Errno.ESLURM_INVALID_TIME_VALUE)
@@ -288,8 +289,9 @@ def _nodes(draft: Draft, value: str, sign: str) -> Reject | None:
 
 
 def _node_count(draft: Draft, value: str, sign: str) -> Reject | None:
+    """Take a count, or several that are added up."""
     try:
-        draft.node_count = units.parse_count(value)
+        draft.node_count = sum(units.parse_count(word) for word in value.split(","))
     except units.UnitError:
         return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
     draft.wants_no_nodes = not draft.node_count
