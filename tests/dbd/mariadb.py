@@ -9,6 +9,8 @@ import signal
 import socket as socket_module
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -68,6 +70,13 @@ class Server:
     def url(self, name: str) -> sa.URL:
         """Return where its administrator finds a database of this name."""
         return mysql_url("localhost", 0, "root", None, name, self.socket)
+
+    @contextmanager
+    def connection(self) -> Iterator[sa.Connection]:
+        """Open a connection of its administrator, for statements that are no tests."""
+        engine = sa.create_engine(self.url("mysql"), poolclass=sa.NullPool)
+        with engine.connect() as connection:
+            yield connection
 
     def _answers(self) -> bool:
         with socket_module.socket(socket_module.AF_UNIX) as probe:

@@ -26,9 +26,9 @@ def port() -> Iterator[int]:
     """A MariaDB that listens at 127.0.0.1 alone."""
     port = free_row(1)
     server = Server("--skip-networking=0", "--bind-address=127.0.0.1", f"--port={port}")
-    with closing(Database(server.url("mysql"))) as database, database.engine.connect() as at:
-        at.exec_driver_sql("CREATE USER acct IDENTIFIED BY 'secret'")
-        at.exec_driver_sql("GRANT ALL ON *.* TO acct")
+    with server.connection() as connection:
+        connection.exec_driver_sql("CREATE USER acct IDENTIFIED BY 'secret'")
+        connection.exec_driver_sql("GRANT ALL ON *.* TO acct")
     yield port
     server.remove()
 

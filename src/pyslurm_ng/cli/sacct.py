@@ -95,7 +95,7 @@ def _answer(
 
         request["columns"], request["step_columns"] = columns()
         more = database_tail(["sacct", *argv], cluster)
-        for piece in document(_ask(client, request), cluster, more):
+        for piece in document(_ask(client, request, options), cluster, more):
             write_bytes(piece)
         return 0
     chosen = _chosen_fields(options)
@@ -105,9 +105,17 @@ def _answer(
 # Answers --------------------------------------------------------------------------------------
 
 
-def _ask(client: "Client", request: "dict[str, Any]") -> "Any":
+def _ask(client: "Client", request: "dict[str, Any]", options: "dict[str, str]") -> "Any":
     """Yield the parts of the answers, cluster by cluster; exits when the daemon refuses."""
-    return parts_of("sacct", client, request)
+    told = "" if "verbose" in options else None
+    for part in parts_of("sacct", client, request):
+        if told is not None and part["is_behind"] and part["cluster"] != told:
+            told = part["cluster"]
+            say(
+                f"sacct: slurmdbd may lack the newest records of cluster {told}: its slurmctld is "
+                "away, far behind or silent"
+            )
+        yield part
 
 
 def wanted_clusters(client: "Client", options: "dict[str, str]", own: str) -> "list[str]":
@@ -164,7 +172,7 @@ def _table(
     layout = TableLayout(chosen, options)
     unit = _unit(options)
     header = b"" if "noheader" in options else layout.header()
-    for part in _ask(client, request):
+    for part in _ask(client, request, options):
         context = Context(part["now_us"], part["cluster"])
         _set_units(context, options, request, unit)
         context.qos = part["qos"]

@@ -7,7 +7,7 @@ disk. One question is on its way to a controller at a time; queries that come me
 next one.
 
 A query waits for `WAIT_S` at most, and not at all where no controller is connected or where it is
-far behind: then it answers with what there is.
+far behind: then it answers with what there is, and says that the newest records may be missing.
 """
 
 from __future__ import annotations
@@ -23,11 +23,15 @@ MOST_BEHIND = 10_000
 
 @dataclass(eq=False, slots=True)
 class _Held:
-    """A query, and the clusters whose records it waits for."""
+    """A query, and the clusters whose records it waits for.
+
+    `is_behind`: it will not see the newest records of one of them.
+    """
 
     clusters: set[str]
-    go_on: Callable[[], None]
+    go_on: Callable[[bool], None]
     timer: asyncio.TimerHandle | None = None
+    is_behind: bool = False
 
 
 @dataclass(slots=True)
@@ -60,13 +64,17 @@ class NewestRecords:
         self._journals: dict[str, _Journal] = {}
         self._connected: set[str] = set()
 
-    def hold(self, clusters: Iterable[str], go_on: Callable[[], None]) -> None:
-        """Call `go_on` as soon as what these clusters have on disk is stored."""
-        names = self._connected.intersection(clusters)
+    def hold(self, clusters: Iterable[str], go_on: Callable[[bool], None]) -> None:
+        """Call `go_on` as soon as what these clusters have on disk is stored.
+
+        It is told whether newest records may be missing all the same.
+        """
+        wanted_names = set(clusters)
+        names = self._connected & wanted_names
         if not names:
-            go_on()
+            go_on(True)
             return
-        query = _Held(names, go_on)
+        query = _Held(names, go_on, is_behind=names != wanted_names)
         loop = asyncio.get_running_loop()
         query.timer = loop.call_later(WAIT_S, self._give_up, query)
         for name in list(names):
@@ -93,7 +101,7 @@ class NewestRecords:
         if 0 < durable - journal.stored <= MOST_BEHIND:
             journal.due += [(durable, query) for query in asked]
         else:
-            self._have_seen(cluster, asked)
+            self._have_seen(cluster, asked, is_behind=durable > journal.stored)
         self._ask_in_turn(cluster)
 
     def gone(self, cluster: str) -> None:
@@ -102,20 +110,21 @@ class NewestRecords:
         journal = self._journals[cluster]
         queries = [*journal.waiting, *journal.asked, *(query for _, query in journal.due)]
         journal.waiting, journal.asked, journal.due = [], [], []
-        self._have_seen(cluster, queries)
+        self._have_seen(cluster, queries, is_behind=True)
 
     def _ask_in_turn(self, cluster: str) -> None:
         journal = self._journals[cluster]
         if journal.waiting and not journal.asked and self._ask(cluster):
             journal.asked, journal.waiting = journal.waiting, []
 
-    def _have_seen(self, cluster: str, queries: list[_Held]) -> None:
+    def _have_seen(self, cluster: str, queries: list[_Held], *, is_behind: bool = False) -> None:
         for query in queries:
             query.clusters.discard(cluster)
+            query.is_behind |= is_behind
             if not query.clusters and query.timer is not None:
                 query.timer.cancel()
                 query.timer = None
-                query.go_on()
+                query.go_on(query.is_behind)
 
     def _give_up(self, query: _Held) -> None:
         """Answer all the same; a silent controller delays no further query until it is heard."""

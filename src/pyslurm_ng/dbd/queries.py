@@ -49,6 +49,7 @@ class JobListing:
         actor: Actor,
         is_private: bool,
         now_us: int,
+        is_behind: bool = False,
     ) -> None:
         """Select the jobs.
 
@@ -67,6 +68,7 @@ class JobListing:
         self._request = request
         self._cluster = cluster
         self._now_us = now_us
+        self._is_behind = is_behind
         # A query that waits for its peer keeps it: 8 bytes for each job.
         self._indexes = array("q", _ordered_indexes(connection, request, cluster_id, clause, most))
         self._first = 0
@@ -95,6 +97,7 @@ class JobListing:
             step_records=step_records,
             tres=self._tres,
             qos=self._qos,
+            is_behind=self._is_behind,
         )
 
 

@@ -145,8 +145,10 @@ class Service:
                 self._read(call, lambda at: share_usage(at, request), begun)
             case msg.ListJobRecords():
                 listing = partial(self._list_jobs, request=request)
-                begin = partial(self._submit, call, listing, begun)
-                self._association_calls.newest.hold(request.clusters, begin)
+                self._association_calls.newest.hold(
+                    request.clusters,
+                    lambda behind: self._submit(call, partial(listing, is_behind=behind), begun),
+                )
             case msg.ListEntities():
                 self._read(call, lambda at: self._shown(show.list_entities, at, call), begun)
             case _ if isinstance(request, REQUESTS):
@@ -333,27 +335,24 @@ class Service:
         text = queries.job_text(connection, request, actor)
         return msg.JobScript(text or "", is_known=text is not None)
 
-    def _list_jobs(self, asked: Query, request: msg.ListJobRecords) -> Iterator[bool]:
+    def _list_jobs(
+        self, asked: Query, request: msg.ListJobRecords, *, is_behind: bool
+    ) -> Iterator[bool]:
         """Send one part of the answer at each step."""
-        call = asked.call
-        listing = yield from read_in_turn(
-            self._database,
-            asked,
-            lambda connection: queries.JobListing(
-                connection,
-                request,
-                self._asker(connection, call),
-                "jobs" in self._settings.private,
-                time.time_ns() // 1000,
-            ),
-        )
+
+        def begin(connection: sa.Connection) -> queries.JobListing:
+            actor, now_us = self._asker(connection, asked.call), time.time_ns() // 1000
+            is_private = "jobs" in self._settings.private
+            return queries.JobListing(connection, request, actor, is_private, now_us, is_behind)
+
+        listing = yield from read_in_turn(self._database, asked, begin)
         while True:
             yield False
             part = yield from read_in_turn(self._database, asked, listing.next_part)
             if listing.is_done:
-                self._post(call.reply, part)
+                self._post(asked.call.reply, part)
                 return
-            self._post(call.part, part)
+            self._post(asked.call.part, part)
 
     def _stats(self, connection: sa.Connection, call: Call, is_clear: bool) -> msg.DbdStats:
         """Return the counts, which name users, to administrators; begin anew if they ask so."""

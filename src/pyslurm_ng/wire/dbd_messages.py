@@ -297,7 +297,8 @@ class JobRecords(msgspec.Struct, frozen=True):
     """One part of the answer to `ListJobRecords`, in the bulk format of `wire.query_messages`.
 
     Jobs are in print order. A step record begins with the position of its job in this part's
-    `records`. `tres` and `qos` give the ids of the names.
+    `records`. `tres` and `qos` give the ids of the names. `is_behind`: what the controller recorded
+    last may be missing.
     """
 
     now_us: int
@@ -308,6 +309,7 @@ class JobRecords(msgspec.Struct, frozen=True):
     step_records: bytes
     tres: dict[str, int]
     qos: dict[str, int]
+    is_behind: bool = False
 
 
 @message(kind="GetJobScript", roles="user", max_bytes=4096)
