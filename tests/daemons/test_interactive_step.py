@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
 import re
 import select
 import signal
+import struct
+import termios
 import time
 from pathlib import Path
 
@@ -51,7 +54,9 @@ exit 3
 
 
 def test_the_shell_has_the_terminal(live_cluster: LiveCluster, tmp_path: Path) -> None:
-    """By default it has a terminal of its own; Ctrl-C there ends a command, not the shell."""
+    """By default it has a terminal of its own, as large as the outer one; Ctrl-C there ends a
+    command, not the shell.
+    """
     conf = with_words(live_cluster, tmp_path / "slurm.conf")
     environment = {**live_cluster.environment, "SLURM_CONF": conf, "SHELL": "/bin/sh", "PS1": ""}
     salloc, outer = pty.fork()
@@ -63,6 +68,8 @@ def test_the_shell_has_the_terminal(live_cluster: LiveCluster, tmp_path: Path) -
         type_and_see(outer, b"echo rea''dy; sh -c \"" + waiting + b'"\n', b"ready")
         type_and_see(outer, b"", b"/dev/")
         type_and_see(outer, b"\x03echo sti''ll\n", b"still")
+        fcntl.ioctl(outer, termios.TIOCSWINSZ, struct.pack("HHHH", 44, 101, 0, 0))
+        type_and_see(outer, b"until stty size | grep '^44 1''01'; do sleep 0.1; done\n", b"44 101")
         os.write(outer, b"exit 5\n")
         _, status = os.waitpid(salloc, 0)
         salloc = 0
