@@ -29,8 +29,8 @@ DAEMONS = {"slurmctld": "ctld", "slurmd": "d", "slurmdbd": "dbd", "slurmrestd": 
 MANAGEMENT = {"pyslurm-ng": "up"}
 # Modules of cli that hold no command of their own have no `main`.
 COMMANDS = (
-    "sacct sacctmgr salloc sattach sbatch sbcast scancel scontrol sdiag seff seff-array "
-    "sinfo sprio squeue sreport srun sshare sstat strigger"
+    "sacct sacctmgr salloc sattach sbatch sbcast scancel scontrol scrontab sdiag seff "
+    "seff-array sinfo sprio squeue sreport srun sshare sstat strigger"
 ).split()
 
 

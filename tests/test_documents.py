@@ -220,6 +220,7 @@ PLAIN = frozenset(
     directives
     disk
     documents
+    display
     due
     dump
     duties
@@ -227,6 +228,7 @@ PLAIN = frozenset(
     early
     easy
     edges
+    editor
     efficiency
     elastic
     end
@@ -582,6 +584,7 @@ PLAIN = frozenset(
     workload
     world
     write
+    x11
     yaml
     zmq
     """.split()

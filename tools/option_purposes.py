@@ -14,8 +14,8 @@ from slurm_facts import argument_name, documented
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "src" / "pyslurm_ng" / "cli" / "option_purposes.py"
 COMMANDS = (
-    "sacct sacctmgr sattach sbcast scancel scontrol sdiag sinfo sprio squeue sreport sshare sstat "
-    "strigger"
+    "sacct sacctmgr sattach sbcast scancel scontrol scrontab sdiag sinfo sprio squeue sreport "
+    "sshare sstat strigger"
 ).split()
 HEAD = '''"""Options of commands that show or control: what each is for, by command and long name.
 

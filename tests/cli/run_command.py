@@ -37,12 +37,18 @@ def run_command(
     user: str,
     words: list[str],
     stdin: str = "",
+    keys: dict[str, str] | None = None,
 ) -> Printed:
-    """Run `words` as `user` against the reference cluster, in UTC."""
+    """Run `words` as `user` against the reference cluster, in UTC.
+
+    Args:
+        keys: more lines of slurm.conf.
+    """
     name, argv = words[0], words[1:]
     out, err = io.StringIO(), io.StringIO()
     client = reference.client(user)
     conf = {"ClusterName": "demo", "SlurmctldHost": "ctl(127.0.0.1)", "PreemptMode": "REQUEUE"}
+    conf |= keys or {}
     uid = client.user.uid
     with patch.context() as inner:
         module = importlib.import_module(f"pyslurm_ng.cli.{name}")

@@ -14,8 +14,8 @@ from tests.cli.reference_cluster import queue
 from tests.cli.run_command import run_command
 
 LOOKING = (
-    "sacct sacctmgr sattach sbcast scancel scontrol sdiag sinfo sprio squeue sreport sshare sstat "
-    "strigger"
+    "sacct sacctmgr sattach sbcast scancel scontrol scrontab sdiag sinfo sprio squeue sreport "
+    "sshare sstat strigger"
 ).split()
 EVERY_JOB = "22 32 24 25 27_[0-9%2] 30+1 30+0 29 26 17 33 28 23 21"
 

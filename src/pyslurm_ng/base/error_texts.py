@@ -125,6 +125,7 @@ TEXTS: dict[int, str] = {
     2094: "Burst Buffer request invalid",
     2095: "Changes to job priority are not persistent, change nice instead",
     2096: "Cannot modify scrontab jobs through scontrol",
+    2097: "Cannot cancel scrontab jobs without --cron flag.",
     2099: "Invalid mcs_label specified",
     2100: "Waiting for burst buffer",
     2101: "Partition in DOWN state",

@@ -172,7 +172,8 @@ SHOW_FUTURE = 1 << 2  # FUTURE nodes too
 # Bits of a cancellation: what a signal reaches.
 CANCEL_BATCH = 1 << 0  # only the batch script
 CANCEL_FULL = 1 << 1  # the script, its children and the steps
-CANCEL_VERBOSE = 1 << 3  # the reply names every job; the bit before was --hurry
+CANCEL_CRON = 1 << 2  # jobs of crontabs, too
+CANCEL_VERBOSE = 1 << 3  # the reply names every job
 
 # Bits of an order to signal or end a job on a node.
 SIGNAL_BATCH_ONLY = 1 << 0

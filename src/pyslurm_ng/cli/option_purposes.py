@@ -169,6 +169,16 @@ PURPOSES = {
         "version": ("", "print version"),
         "yaml": ("data_parser", "as --json in YAML"),
     },
+    "scrontab": {
+        "edit": ("", "edit with $EDITOR"),
+        "list": ("", "list"),
+        "remove": ("", "remove"),
+        "user": ("user", "other user's table (root)"),
+        "verbose": ("", "verbose"),
+        "help": ("", "long help"),
+        "usage": ("", "short help"),
+        "version": ("", "version"),
+    },
     "sdiag": {
         "all": ("", "print statistics"),
         "cluster": ("names", "alias of --clusters"),

@@ -6,6 +6,7 @@ import sys
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id, split_job_ids
 from pyslurm_ng.base.numbers import (
     CANCEL_BATCH,
+    CANCEL_CRON,
     CANCEL_FULL,
     CANCEL_VERBOSE,
     SHOW_DETAIL,
@@ -64,11 +65,11 @@ OPTIONS = (
     ("wckey", "", REQUIRED),
 )
 _NOT_FEDERATED = 2239  # ESLURM_JOB_NOT_FEDERATED; 22.05's exit code is its last byte, 191
-# Two have nothing to act on: --cron confirms the end of a scrontab job, --hurry leaves a burst
-# buffer's stage-out out, and there are neither here.
+# --hurry has nothing to act on: it leaves a burst buffer's stage-out out, and there is none here.
 _ENVIRONMENT = (
     ("SCANCEL_ACCOUNT", "account"),
     ("SCANCEL_BATCH", "batch"),
+    ("SCANCEL_CRON", "cron"),
     ("SCANCEL_CTLD", "ctld"),
     ("SCANCEL_FULL", "full"),
     ("SCANCEL_HURRY", "hurry"),
@@ -128,7 +129,7 @@ def main(argv: "list[str]") -> int:
     return _run(options, job_filter)
 
 
-_SWITCHES = ("batch", "ctld", "full", "hurry", "interactive", "verbose")
+_SWITCHES = ("batch", "cron", "ctld", "full", "hurry", "interactive", "verbose")
 
 
 def _read_switches(options: "dict[str, str]", on_line: "set[str]") -> None:
@@ -185,6 +186,7 @@ def _run(options: "OptionValues", job_filter: "dict[str, Any]") -> int:
             fail(f"Unknown job signal: {options['signal']}")
     flags = CANCEL_BATCH if "batch" in options else 0
     flags |= CANCEL_FULL if "full" in options else 0
+    flags |= CANCEL_CRON if "cron" in options else 0
     verbose = "verbose" in options and "quiet" not in options
     flags |= CANCEL_VERBOSE if verbose else 0
     confs = PROGRAM.clusters(options, read_conf("scancel"))

@@ -263,7 +263,7 @@ class Daemon:
         seen_us = parts.soft.last_seen_us
         dependent = parts.dependencies.due(now_us, spared)
         parts.writer.record(
-            timers.due(cluster, conf, seen_us, now_us, limited, run_out, spared, dependent)
+            timers.due(cluster, conf, seen_us, now_us, limited, run_out, spared, dependent, LOCAL)
         )
         parts.steps.tick(limited, parts.run_times.take_fresh())
 

@@ -37,7 +37,11 @@ class LocalCalendar(Calendar):
 
     def midnight_us(self, year: int, month: int, day: int) -> int:
         """Return when a day begins; months and days beyond the last run on."""
-        return int(time.mktime((year, month, day, 0, 0, 0, 0, 0, -1))) * SECOND_US
+        return self.moment_us(year, month, day, 0, 0)
+
+    def moment_us(self, year: int, month: int, day: int, hour: int, minute: int) -> int:
+        """Return a time of a day; one that the clocks leave out comes as much later."""
+        return int(time.mktime((year, month, day, hour, minute, 0, 0, 0, -1))) * SECOND_US
 
 
 def _forward_near(seconds: int) -> int:

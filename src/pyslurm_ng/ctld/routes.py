@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from pyslurm_ng.base.errors import Reject
 from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.ctld.queries.crontabs import show_crontab
 from pyslurm_ng.ctld.queries.jobs import show_jobs, show_steps
 from pyslurm_ng.ctld.queries.licenses import show_licenses
 from pyslurm_ng.ctld.queries.nodes import show_nodes, show_partitions
@@ -21,6 +22,7 @@ from pyslurm_ng.ctld.queries.reservations import show_reservations
 from pyslurm_ng.ctld.queries.triggers import show_triggers
 from pyslurm_ng.ctld.queries.will_run import test_job
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
+from pyslurm_ng.ctld.rules.crontabs.store import store_crontab
 from pyslurm_ng.ctld.rules.nodes.dynamic import create_nodes, delete_nodes
 from pyslurm_ng.ctld.rules.orders.cancel import cancel_jobs
 from pyslurm_ng.ctld.rules.orders.job_orders import hold_jobs, requeue_jobs, suspend_jobs
@@ -51,6 +53,7 @@ RULES: dict[str, RuleFunction] = {
     "HoldJobs": hold_jobs,
     "RequeueJobs": requeue_jobs,
     "SetTrigger": set_trigger,
+    "StoreCrontab": store_crontab,
     "SubmitJob": submit_job,
     "SuspendJobs": suspend_jobs,
     "TopJobs": top_jobs,
@@ -62,6 +65,7 @@ RULES: dict[str, RuleFunction] = {
 }
 
 QUERIES: dict[str, QueryFunction] = {
+    "ShowCrontab": show_crontab,
     "ShowJobs": show_jobs,
     "ShowLicenses": show_licenses,
     "ShowNodes": show_nodes,

@@ -196,15 +196,19 @@ class Service:
         if isinstance(outcome, Reject) or not outcome.events:
             return outcome
         if not context.caller.is_operator:
-            more = sum(len(getattr(request, name, b"")) for name in ("script", "environment"))
+            brought = _brought(request)
+            more = sum(len(part.script) + len(part.environment) for part in brought)
             theirs = cluster.job_index.by_user.get(context.caller.uid, ())
             refused = self._scripts.refusal(more, theirs, context.conf.max_job_count)
             if refused:
                 return Reject(Errno.ESLURM_ACCOUNTING_POLICY, refused)
         stored: list[ev.AnyEvent] = []
+        kept: set[str] = set()
         try:
-            for name, digest in _digests(outcome.events).items():
-                stored += self._scripts.put(getattr(request, name, b""), digest, context.now_us)
+            for content, digest in _contents(request, outcome.events):
+                if digest not in kept:
+                    stored += self._scripts.put(content, digest, context.now_us)
+                kept.add(digest)
         except OSError as error:
             why = "No space left in StateSaveLocation" if is_full(error) else str(error)
             return Reject(Errno.ESLURM_WRITING_TO_FILE, why)
@@ -303,12 +307,31 @@ def _with_notes(
     return outcome
 
 
-def _digests(events: Iterable[ev.AnyEvent]) -> dict[str, str]:
-    """Return the names that new jobs know their script and environment by, none without jobs."""
-    for event in events:
-        if isinstance(event, ev.JobSubmitted):
-            return {"script": event.script_hash, "environment": event.env_hash}
-    return {}
+class _Brought(Struct, frozen=True):
+    """A script and an environment that a request brings; b"" for none."""
+
+    script: bytes
+    environment: bytes
+
+
+def _brought(request: Struct) -> list[_Brought]:
+    """Return what a request brings: of one job, or of each entry of a crontab."""
+    parts: list[Struct] = getattr(request, "jobs", [request])
+    return [_Brought(getattr(part, "script", b""), getattr(part, "environment", b""))
+            for part in parts]  # fmt: skip
+
+
+def _contents(request: Struct, events: Iterable[ev.AnyEvent]) -> Iterator[tuple[bytes, str]]:
+    """Yield the contents that new jobs name, with the names that the rule gave them."""
+    submitted = [event for event in events if isinstance(event, ev.JobSubmitted)]
+    if not submitted:
+        return
+    brought = _brought(request)
+    if len(brought) == 1:  # components share theirs
+        submitted = submitted[:1]
+    for part, event in zip(brought, submitted, strict=True):
+        yield part.script, event.script_hash
+        yield part.environment, event.env_hash
 
 
 _OVER = object()

@@ -88,7 +88,7 @@ def _states(state: int, flags: int) -> "list[str]":
     return [JOB_STATES[state][0], *[name for bit, name, _ in JOB_FLAGS if flags & bit]]
 
 
-def _flags(flags: int, dependency: str, state: int, reason: str) -> "list[str]":
+def _flags(flags: int, dependency: str, state: int, reason: str, cron: str) -> "list[str]":
     words = []
     if flags & REQ_NTASKS_SET:
         words.append("EXACT_TASK_COUNT_REQUESTED")
@@ -109,6 +109,8 @@ def _flags(flags: int, dependency: str, state: int, reason: str) -> "list[str]":
         for bit, name in enumerate(("ACCOUNT", "PARTITION", "QOS", "WCKEY"), start=40)
         if flags >> bit & 1
     ]
+    if cron:
+        words.append("CRON_JOB")
     if dependency:
         words.append("DEPENDENT")
     if flags & REQ_DEFAULT_PARTITION:
@@ -305,7 +307,7 @@ KEYS: "tuple[Key, ...]" = (
     ("batch_features", SHARED, ("batch_features",), _unchanged),
     ("batch_flag", SHARED, ("is_batch",), _unchanged),
     ("batch_host", SHARED, ("batch_host",), _unchanged),
-    ("flags", SHARED, ("request_flags", "dependency", "state", "reason"), _flags),
+    ("flags", SHARED, ("request_flags", "dependency", "state", "reason", "cron"), _flags),
     ("burst_buffer", SHARED, ("burst_buffer",), _unchanged),
     ("burst_buffer_state", STATIC, (), ""),
     ("cluster", SHARED, ("cluster",), _unchanged),
@@ -324,7 +326,7 @@ KEYS: "tuple[Key, ...]" = (
     ("cpu_frequency_maximum", STATIC, (), number(0, is_set=False)),
     ("cpu_frequency_governor", STATIC, (), number(0, is_set=False)),
     ("cpus_per_tres", SHARED, ("cpus_per_gpu",), lambda n: f"gres/gpu:{n}" if n else ""),
-    ("cron", STATIC, (), ""),
+    ("cron", SHARED, ("cron",), _unchanged),
     ("deadline", SHARED, ("deadline_us",), seconds),
     ("delay_boot", SHARED, ("delay_boot_min",), _delay_boot),
     ("dependency", SHARED, ("dependency",), _unchanged),

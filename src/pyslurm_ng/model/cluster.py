@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from .accepted import AcceptedDecoder
 from .assoc import Association, AssocIndex, OwnerUsage, Qos, UserRecord
+from .crontab import Crontab
 from .duty import Duty
 from .job import Job, is_completing
 from .job_counts import JobCounts
@@ -68,6 +69,7 @@ class ClusterImage(Struct, array_like=True, gc=False):
     ids_seen_below: int = 0
     triggers: tuple[Trigger, ...] = ()
     last_trigger_id: int = 0
+    crontabs: tuple[Crontab, ...] = ()
 
 
 IMAGE_FORMAT = 1
@@ -106,6 +108,7 @@ class Cluster:
         self.replies = Replies()
         self.triggers: dict[int, Trigger] = {}
         self.last_trigger_id = 0
+        self.crontabs: dict[int, Crontab] = {}  # by uid
         # What the controller owes jobs: they configure or complete until its program has ended.
         self.programs = 0  # RUNS_* bits
         self.prologs: dict[int, None] = {}
@@ -190,6 +193,7 @@ class Cluster:
                 ids_seen_below=self.ids_seen_below,
                 triggers=tuple(self.triggers.values()),
                 last_trigger_id=self.last_trigger_id,
+                crontabs=tuple(self.crontabs.values()),
             )
         )
 
@@ -240,6 +244,7 @@ class Cluster:
         cluster.license_servers = {server.name: server for server in image.license_servers}
         cluster.usage = {(used.kind, used.owner): used for used in image.usage}
         cluster.triggers = {trigger.trigger_id: trigger for trigger in image.triggers}
+        cluster.crontabs = {crontab.uid: crontab for crontab in image.crontabs}
         cluster.prologs = dict.fromkeys(image.prologs)
         cluster.epilogs = dict.fromkeys(image.epilogs)
         for uid, request_id, at_us, body in image.replies:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pyslurm_ng.base.numbers import NO_VAL
 
 from .assoc import Association, OwnerUsage, Qos, UserRecord
+from .crontab_events import CrontabChanged as CrontabChanged
 from .event import Event as Event
 from .job import Dependency, JobRequest, LostRun, NodeAlloc, Step, Usage
 from .license_server import ServerUse
@@ -552,4 +553,5 @@ AnyEvent = (
     | NodeRebootIssued
     | NodesCreated
     | NodesDeleted
+    | CrontabChanged
 )

@@ -169,6 +169,7 @@ class JobRequest(
     wait_all_nodes: Switch = NO_VAL
     oom_kill_step: Switch = NO_VAL
     resv_ports: Number32 = NO_VAL
+    cron: ShortText = ""  # of a job of a crontab: the five fields that say when it is due
 
 
 class GresAlloc(Struct, array_like=True, frozen=True, gc=False):

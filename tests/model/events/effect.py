@@ -103,7 +103,7 @@ def _named(image: ClusterImage) -> dict[str, object]:
     stored = {name: getattr(image, name) for name in image.__struct_fields__}
     for name in ("time_us", "format", "jobs", "nodes", "partitions", "assocs", "qos", "users",
                  "duties", "reservations", "licenses", "replies", "usage",
-                 "license_servers", "triggers"):  # fmt: skip
+                 "license_servers", "triggers", "crontabs"):  # fmt: skip
         del stored[name]
     stored |= {f"jobs.{job.job_id}": job for job in jobs}
     stored |= {f"nodes.{node.spec.name}": node for node in image.nodes if node is not None}
@@ -119,6 +119,7 @@ def _named(image: ClusterImage) -> dict[str, object]:
     stored |= {f"usage.{usage.kind}.{usage.owner}": usage for usage in image.usage}
     stored |= {f"license_servers.{server.name}": server for server in image.license_servers}
     stored |= {f"triggers.{trigger.trigger_id}": trigger for trigger in image.triggers}
+    stored |= {f"crontabs.{crontab.uid}": crontab for crontab in image.crontabs}
     stored |= {f"replies.{uid}.{key.hex()}": body for uid, key, _, body in image.replies}
     return stored
 

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.assoc import Association, OwnerUsage, Qos, UserRecord
+from pyslurm_ng.model.crontab import CronEntry, Crontab
 from pyslurm_ng.model.duty import Duty, DutyKind
 from pyslurm_ng.model.license_server import ServerUse
 from pyslurm_ng.model.node import DownNode, Node, NodeFacts, NodeGres, NodeSpec
@@ -496,4 +497,21 @@ TRIGGER_CASES = [
     ),
 ]
 
-CASES = [*NODE_CASES, *CONFIGURATION_CASES, *ACCOUNTING_CASES, *CONTROL_CASES, *TRIGGER_CASES]
+CRONTAB = Crontab(1001, "@daily work\n", (CronEntry(1, 1, 1),))
+CRONTAB_CASES = [
+    Case(
+        "a user has a crontab",
+        SITE,
+        ev.CrontabChanged(at(5), CRONTAB),
+        {"crontabs.1001": CRONTAB},
+    ),
+    Case(
+        "a crontab without text is gone",
+        (*SITE, ev.CrontabChanged(at(5), CRONTAB)),
+        ev.CrontabChanged(at(6), Crontab(1001, "")),
+        {"crontabs.1001": GONE},
+    ),
+]
+
+CASES = [*NODE_CASES, *CONFIGURATION_CASES, *ACCOUNTING_CASES, *CONTROL_CASES, *TRIGGER_CASES,
+         *CRONTAB_CASES]  # fmt: skip

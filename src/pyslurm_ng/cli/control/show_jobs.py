@@ -225,6 +225,8 @@ def _job_times(row: "Row", dates: Dates) -> "list[str]":
         f"StartTime={text(job_start_us(row), 'Unknown')} EndTime={end}"
         f" Deadline={text(row['deadline_us'])}"
     )
+    if row["cron"]:
+        lines.append(f'CronJob=Yes CrontabSpec="{row["cron"]}"')
     if row["state"]:
         lines.append(
             f"PreemptEligibleTime={text(row['preemptable_us'] or job_start_us(row))}"

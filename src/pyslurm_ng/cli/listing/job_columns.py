@@ -60,6 +60,10 @@ def _or_null(context: Context, column: "Cells") -> "Cells":
     return [cell or "(null)" for cell in column]
 
 
+def _if_any(context: Context, column: "Cells") -> "Cells":
+    return ["Yes" if cell else "No" for cell in column]
+
+
 def _or_na(context: Context, column: "Cells") -> "Cells":
     return [cell or "N/A" for cell in column]
 
@@ -365,7 +369,7 @@ FIELDS: "dict[str, Field]" = {
     "cpuspertask": ("", "CPUS_PER_TASK", ("cpus_each",), _plain),
     "cpus-per-task": ("", "CPUS_PER_TASK", ("cpus_each",), _plain),
     "cpus-per-tres": ("", "CPUS_PER_TRES", ("cpus_per_gpu",), _per_gpu),
-    "cronjob": ("", "CRON_JOB", _ID, lambda context, ids: ["No"] * len(ids)),
+    "cronjob": ("", "CRON_JOB", ("cron",), _if_any),
     "deadline": ("", "DEADLINE", ("deadline_us",), _date),
     "delayboot": ("", "DELAY_BOOT", ("delay_boot_min",), _minutes),
     "dependency": ("E", "DEPENDENCY", ("dependency",), _or_null),

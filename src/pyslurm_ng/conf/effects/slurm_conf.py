@@ -13,7 +13,6 @@ _NO_FEDERATION = "there are no federations"
 _NO_GATHER = "only tasks are sampled"
 _NO_COMPLETION_DATABASE = "only jobcomp/mysql uses it, which is refused"
 _NO_REST = "the options of slurmrestd are on its command line"
-_NO_SCRON = "there is no scrontab"
 _NO_SITE_FACTOR = "plugins cannot be loaded, and the site factor is what scontrol sets"
 _NO_TLS = "connections are signed, not encrypted; leave the key out to run without encryption"
 _OWN_PARSERS = "JSON and HTTP are read by built-in parsers"
@@ -48,13 +47,13 @@ CLUSTER = Keys(
         PropagateResourceLimits PropagateResourceLimitsExcept RebootProgram RequeueExit
         RequeueExitHold
         ResvEpilog ResvOverRun ResvProlog ReturnToService SchedulerParameters SchedulerTimeSlice
-        SchedulerType SelectType SelectTypeParameters SlurmSchedLogFile SlurmSchedLogLevel
-        SlurmUser SlurmctldAddr SlurmctldDebug SlurmctldLogFile SlurmctldParameters
-        SlurmctldPidFile SlurmctldPort SlurmctldSyslogDebug SlurmdDebug SlurmdLogFile
-        SlurmdParameters SlurmdPidFile SlurmdPort SlurmdSpoolDir SlurmdSyslogDebug SlurmdTimeout
-        SrunEpilog SrunPortRange SrunProlog StateSaveLocation TaskEpilog TaskPlugin
+        ScronParameters SchedulerType SelectType SelectTypeParameters SlurmSchedLogFile
+        SlurmSchedLogLevel SlurmUser SlurmctldAddr SlurmctldDebug SlurmctldLogFile
+        SlurmctldParameters SlurmctldPidFile SlurmctldPort SlurmctldSyslogDebug SlurmdDebug
+        SlurmdLogFile SlurmdParameters SlurmdPidFile SlurmdPort SlurmdSpoolDir SlurmdSyslogDebug
+        SlurmdTimeout SrunEpilog SrunPortRange SrunProlog StateSaveLocation TaskEpilog TaskPlugin
         TaskPluginParam TaskProlog TmpFS TopologyPlugin TrackWCKey UnkillableStepProgram
-        UnkillableStepTimeout WaitTime
+        UnkillableStepTimeout WaitTime X11Parameters
     """),
     differs={
         "DebugFlags": "slurmctld logs the lines of a flag, not slurmd; they are ours",
@@ -96,7 +95,6 @@ CLUSTER = Keys(
         "ResumeFailProgram": _NO_BOOT,
         "ResumeProgram": _NO_BOOT,
         "ResumeRate": _NO_BOOT,
-        "ScronParameters": _NO_SCRON,
         "SerializerParameters": _OWN_PARSERS,
         "SerializerPlugins": _OWN_PARSERS,
         "SlurmctldPrimaryOffProg": "there is no backup controller yet",
@@ -114,7 +112,6 @@ CLUSTER = Keys(
         "SuspendTimeout": _NO_BOOT,
         "TreeWidth": "every node talks with the controller itself",
         "UrlParserType": _OWN_PARSERS,
-        "X11Parameters": "there is no X11 forwarding",
     },
     refused={
         "MCSPlugin": "jobs of different labels would share nodes and see each other",

@@ -265,12 +265,11 @@ SLURM_WORDS: dict[str, Words] = {
         differs={"pgid": "as proctrack/linuxproc: processes are tracked by their descent"},
     ),
     "PrologFlags": Words(
-        same=named("alloc deferbatch nohold forcerequeueonfail"),
+        same=named("alloc deferbatch nohold forcerequeueonfail x11"),
         accepted={
             "contain": "as Alloc: there is no extern step",
             "runinjob": "as Alloc: prologs run beside the job",
             "serial": "as Alloc: programs of several jobs run side by side",
-            "x11": "as Alloc: there is no X11 forwarding",
         },
     ),
     "SelectType": Words(
@@ -286,6 +285,8 @@ SLURM_WORDS: dict[str, Words] = {
         differs={"cr_memory": "as CR_Core_Memory: jobs of other rows do not share cores"},
         accepted={"cr_no_dist_topo_block": _NOT_YET},
     ),
+    "ScronParameters": Words(same=named("enable explicit_scancel")),
+    "X11Parameters": Words(same=named("home_xauthority")),
     "TaskPluginParam": Words(
         same=named("none sockets cores threads autobind slurmdoffspec oomkillstep verbose"),
         accepted={"slurmdspecoverride": "slurmd is confined by affinity, not by a group"},

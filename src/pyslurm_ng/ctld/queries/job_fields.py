@@ -99,6 +99,7 @@ OF_REQUEST = (
     "burst_buffer",
     "profile",
     "acctg_freq",
+    "cron",
 )
 """Fields of DETAIL that are the request's own, by the same names."""
 _of_request = itemgetter(*[JobRequest.__struct_fields__.index(name) for name in OF_REQUEST])

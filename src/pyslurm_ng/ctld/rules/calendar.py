@@ -5,7 +5,7 @@ The core has no time zone; the controller's edge brings it.
 
 from __future__ import annotations
 
-from pyslurm_ng.base.numbers import DAY_US
+from pyslurm_ng.base.numbers import DAY_US, HOUR_US, MINUTE_US
 
 _SUNDAY = 6
 _MONTHS = {"MONTHLY": 1, "QUARTERLY": 3, "YEARLY": 12}
@@ -44,6 +44,10 @@ class Calendar:
         of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
         days = _ERA_DAYS * era + 365 * year + year // 4 - year // 100 + of_year
         return (days - _MARCH_DAYS) * DAY_US
+
+    def moment_us(self, year: int, month: int, day: int, hour: int, minute: int) -> int:
+        """Return a time of a day."""
+        return self.midnight_us(year, month, day) + hour * HOUR_US + minute * MINUTE_US
 
 
 UTC = Calendar()

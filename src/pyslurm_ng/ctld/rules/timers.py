@@ -15,6 +15,8 @@ from pyslurm_ng.base.numbers import (
     SIGNAL_TIME_LIMIT,
 )
 from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.ctld.rules.calendar import UTC, Calendar
+from pyslurm_ng.ctld.rules.crontabs import repeat
 from pyslurm_ng.ctld.rules.ends import job_end
 from pyslurm_ng.ctld.rules.nodes import reboots, silence
 from pyslurm_ng.ctld.rules.queue import dependency
@@ -42,6 +44,7 @@ def due(
     run_out: Collection[int] = (),
     spared: Spared = raise_it,
     dependent: Collection[int] | None = None,
+    calendar: Calendar = UTC,
 ) -> list[ev.AnyEvent]:
     """Return what time has brought about; the rest when asked again in a second.
 
@@ -89,6 +92,7 @@ def due(
         lambda: whole("resumed jobs", lambda: preempt.resumed(cluster, now_us)),
         lambda: whole("time slices", lambda: gang.turns(cluster, gang.slice_s(conf), now_us)),
         lambda: whole("reboots", lambda: reboots.due(cluster, conf, now_us)),
+        lambda: whole("crontabs", lambda: repeat.due(cluster, conf, now_us, calendar)),
     )
     # A kind that has something to say every second must not keep the others from being heard.
     turn = now_us // SECOND_US % len(kinds)

@@ -42,7 +42,9 @@ class Gate:
         resume: takes a call on, its request and caller as the scripts left them.
     """
 
-    KINDS = frozenset(("SubmitJob", "AllocateJob", "TestJob", "UpdateJob", "HoldJobs"))
+    KINDS = frozenset(
+        ("SubmitJob", "AllocateJob", "TestJob", "UpdateJob", "HoldJobs", "StoreCrontab")
+    )
 
     def __init__(
         self,

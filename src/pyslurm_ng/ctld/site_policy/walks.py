@@ -23,6 +23,7 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.policy.messages import Question, Row, Verdict
 from pyslurm_ng.wire import table
+from pyslurm_ng.wire.crontab_messages import StoreCrontab
 from pyslurm_ng.wire.job_messages import AllocateJob, SubmitJob, TestJob
 from pyslurm_ng.wire.query_messages import HoldJobs, JobsChanged, UpdateJob
 from pyslurm_ng.wire.stream import Call
@@ -108,6 +109,8 @@ class Walks:
             return self._change(passage, passage.call.request)
         if isinstance(passage.call.request, HoldJobs):
             return self._hold(passage, passage.call.request)
+        if isinstance(passage.call.request, StoreCrontab):
+            return self._crontab(passage, passage.call.request)
         return self._submission(passage)
 
     def _submission(self, passage: Passage) -> Walk:
@@ -117,9 +120,6 @@ class Walks:
         script: bytes = getattr(message, "script", b"")
         parts: list[JobRequest] = [message.request, *getattr(message, "components", ())]
         for index, part in enumerate(parts):
-            refusal = refused_rights(part, self._context(passage.caller))
-            if refusal is not None:
-                return refusal
             prefix = f"{index}: " if len(parts) > 1 else ""
             for name in self.names:
                 if name not in SCRIPTED:
@@ -146,6 +146,10 @@ class Walks:
                 environment = environment if verdict.environment is None else verdict.environment
                 script = script if verdict.script is None else verdict.script
             parts[index] = part
+            outcome = yield from self._part(passage, prefix, part, environment, script)
+            if isinstance(outcome, Reject):
+                return outcome
+            parts[index], environment, script = outcome
         fields: dict[str, Any] = {"request": parts[0]}
         if len(parts) > 1:
             fields["components"] = parts[1:]
@@ -155,6 +159,47 @@ class Walks:
             if hasattr(message, name)
         )
         return replace(message, **fields)
+
+    def _crontab(self, passage: Passage, message: StoreCrontab) -> Walk:
+        """Ask about the job of each entry."""
+        jobs = []
+        for job in message.jobs:
+            prefix = f"line {job.last_line}: "
+            outcome = yield from self._part(
+                passage, prefix, job.request, job.environment, job.script
+            )
+            if isinstance(outcome, Reject):
+                passage.notes.append(f"{prefix}{error_text(outcome.code)}")
+                return outcome
+            request, environment, script = outcome
+            jobs.append(replace(job, request=request, environment=environment, script=script))
+        return replace(message, jobs=jobs)
+
+    def _part(
+        self, passage: Passage, prefix: str, part: JobRequest, environment: bytes, script: bytes
+    ) -> Generator[Question, Verdict, tuple[JobRequest, bytes, bytes] | Reject]:
+        """Ask about one job; return what the scripts make of it."""
+        refusal = refused_rights(part, self._context(passage.caller))
+        if refusal is not None:
+            return refusal
+        for name in self.names:
+            if name not in SCRIPTED:
+                edited = self._edited(part, name, passage.caller)
+                if isinstance(edited, Reject):
+                    return edited
+                part = edited
+                continue
+            verdict = yield self._question(name, part, passage.caller, environment, script)
+            passage.notes += [prefix + line for line in verdict.user_lines]
+            if verdict.code:
+                return Reject(verdict.code)
+            try:
+                part = _request_decoder.decode(verdict.request)
+            except msgspec.ValidationError as error:
+                return Reject(Errno.SLURM_ERROR, f"job_submit/{name}: {error}")
+            environment = environment if verdict.environment is None else verdict.environment
+            script = script if verdict.script is None else verdict.script
+        return part, environment, script
 
     def _edited(self, part: JobRequest, name: str, caller: Caller) -> JobRequest | Reject:
         context = self._context(caller)

@@ -11,6 +11,7 @@ from pyslurm_ng.base.errors import Errno, Reject, error_text
 from pyslurm_ng.base.job_ids import JobIdError, JobName, parse_job_id
 from pyslurm_ng.base.numbers import (
     CANCEL_BATCH,
+    CANCEL_CRON,
     CANCEL_FULL,
     CANCEL_VERBOSE,
     SIGCONT,
@@ -22,6 +23,7 @@ from pyslurm_ng.base.numbers import (
     SIGSTOP,
     SIGTERM,
 )
+from pyslurm_ng.conf.values import has_option
 from pyslurm_ng.ctld import job_filter
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.ends import job_end
@@ -145,6 +147,9 @@ class _Cancelling:
         """
         if job.job_id in self.ended or (not tasks and job.job_id in self.seen):
             return
+        if self.is_kill and self._needs_cron_flag(job):
+            self.error(text, Errno.ESLURM_CANNOT_CANCEL_CRON_JOB)
+            return
         if job.state == JobState.PENDING:
             if not self.is_kill:
                 self.error(job_filter.job_id_text(job), Errno.ESLURM_TRANSITION_STATE_NO_UPDATE)
@@ -166,6 +171,12 @@ class _Cancelling:
             self.done.append(job_filter.job_id_text(job, tasks))
         if not tasks:
             self.seen.add(job.job_id)
+
+    def _needs_cron_flag(self, job: Job) -> bool:
+        """Return whether a job recurs, and only scancel --cron may end that."""
+        if not job.request.cron or self.request.flags & CANCEL_CRON:
+            return False
+        return has_option(self.context.conf.scron_parameters, "explicit_scancel")
 
     def _end_pending(self, job: Job, tasks: tuple[tuple[int, int, int], ...]) -> None:
         now_us = self.context.now_us

@@ -155,6 +155,8 @@ def hold_jobs(cluster: Cluster, request: HoldJobs, context: Context) -> Decision
     seen: set[int] = set()
 
     def act(job: Job, tasks: TaskRanges) -> int:
+        if job.request.cron:
+            return Errno.ESLURM_CANNOT_MODIFY_CRON_JOB
         # A heterogeneous job is held and released as a whole, whichever component was named.
         for part in het_components(cluster, job) or [job]:
             if part.het_job_id and part.job_id in seen:

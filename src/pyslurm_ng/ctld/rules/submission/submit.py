@@ -117,13 +117,13 @@ def _enter(
     accepted = check(cluster, request, context)
     if isinstance(accepted, Reject):
         return accepted
-    refusal = queue_room.refusal(cluster, context, [_counted(accepted)])
+    refusal = queue_room.refusal(cluster, context, [counted(accepted)])
     if refusal is not None:
         return refusal
-    return _decide(cluster, accepted, context, digest_of(script), digest_of(environment))
+    return decide(cluster, accepted, context, digest_of(script), digest_of(environment))
 
 
-def _counted(accepted: Accepted) -> int:
+def counted(accepted: Accepted) -> int:
     """Return what a job counts for among the long ones of its user."""
     tasks = accepted.array.count if accepted.array is not None else 1
     return queue_room.beyond_usual(accepted.request, len(accepted.dependencies), tasks)
@@ -151,13 +151,13 @@ def _enter_het(
     # What keeps one component from starting keeps all.
     holds = max(request.flags & REQ_HOLD for request in requests)
     begin_us = max(request.begin_us for request in requests)
-    leader = _free_run(cluster, len(requests))
+    leader = free_run(cluster, len(requests))
     script_hash, env_hash = digest_of(script), digest_of(environment)
     events: list[ev.AnyEvent] = []
     for offset, checked in enumerate(accepted):
         request = checked.request
         request = msgspec.structs.replace(request, flags=request.flags | holds, begin_us=begin_us)
-        decision = _decide(
+        decision = decide(
             cluster,
             msgspec.structs.replace(checked, request=request),
             context,
@@ -193,10 +193,10 @@ def _refused_together(
         return refusal
     if sum(len(component.dependencies) for component in accepted) > dependency_text.MOST_TERMS:
         return dependency_text.TOO_MANY
-    return queue_room.refusal(cluster, context, map(_counted, accepted))
+    return queue_room.refusal(cluster, context, map(counted, accepted))
 
 
-def _free_run(cluster: Cluster, count: int) -> int:
+def free_run(cluster: Cluster, count: int) -> int:
     """Return the first of so many free job ids in a row."""
     first = free_job_id(cluster)
     length = 0
@@ -344,6 +344,8 @@ def _check_caller(request: JobRequest, context: Context) -> Reject | None:
         return refusal
     if request.flags & REQ_EXCLUSIVE_MCS:
         return Reject(Errno.ESLURM_NOT_SUPPORTED, "--exclusive=mcs is not supported yet")
+    if request.cron:
+        return Reject(Errno.ESLURM_NOT_SUPPORTED, "cron: jobs of scrontab have it")
     if request.mail_user and not are_recipients(request.mail_user):
         return Reject(Errno.ESLURM_NOT_SUPPORTED, ADDRESSES)
     if request.mcs_label and context.conf.mcs_plugin in ("", "mcs/none"):
@@ -464,7 +466,7 @@ def _times(request: JobRequest, partition: Partition, now_us: int) -> int | Reje
     return limit
 
 
-def _decide(
+def decide(
     cluster: Cluster,
     accepted: Accepted,
     context: Context,
@@ -472,14 +474,16 @@ def _decide(
     env_hash: str,
     *,
     het: tuple[int, int] = (0, 0),
+    job_id: int = 0,
 ) -> Decision:
     """Return the events of an accepted job and the reply that names it.
 
     Args:
         het: of a component, its leader's id and its place; ids follow one another.
+        job_id: of one of several jobs; 0 for the next free one.
     """
     request, caller, now_us = accepted.request, context.caller, context.now_us
-    job_id = sum(het) or free_job_id(cluster)
+    job_id = job_id or sum(het) or free_job_id(cluster)
     begin_us = request.begin_us if request.begin_us > now_us else 0
     probe = _probe(accepted, context, job_id, begin_us)
     terms, is_never = dependency.judge(cluster, probe, dependency.Ends(), now_us)
@@ -579,7 +583,10 @@ __all__ = [
     "allocate_job",
     "as_pending",
     "check",
+    "counted",
+    "decide",
     "digest_of",
+    "free_run",
     "refused_rights",
     "script_limit",
     "submit_job",

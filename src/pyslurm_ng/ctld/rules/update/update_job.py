@@ -213,6 +213,8 @@ def _update_one(
     cluster, context, job = change.cluster, change.context, change.job
     if not may_change(cluster, job, context.caller):
         return Errno.ESLURM_USER_ID_MISSING
+    if job.request.cron:
+        return Errno.ESLURM_CANNOT_MODIFY_CRON_JOB
     is_over = job.state in TERMINAL_STATES and not comes_back(job)
     if is_over and not set(settings) <= {"comment", "admincomment", "extra"}:
         return Errno.ESLURM_JOB_FINISHED

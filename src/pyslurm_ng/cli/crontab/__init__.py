@@ -1,0 +1,1 @@
+"""What scrontab reads in a crontab, and how it is edited."""

@@ -1,0 +1,1 @@
+"""Crontabs: stored, and their jobs submitted again and again."""
