@@ -92,6 +92,8 @@ COMMAND_TOP = [
     "wire.daemon_link",
     "wire.mpi_frames",
     "wire.step_io",
+    "wire.tunnel",
+    "wire.xauthority",
 ]
 # Modules of the standard library (or ours) that take milliseconds to import.
 SLOW = set(

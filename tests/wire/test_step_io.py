@@ -101,7 +101,7 @@ def test_every_type_has_a_row() -> None:
     kinds = {value for name, value in vars(step_io).items() if name.isupper() and len(name) < 10
              and isinstance(value, int) and 0 < value < 100}  # fmt: skip
     assert (
-        set(range(step_io.HELLO, step_io.MPI + 1))
+        set(range(step_io.HELLO, step_io.X11_CREDIT + 1))
         == set(step_io.FRAMES)
         <= kinds | set(step_io.FRAMES)
     )

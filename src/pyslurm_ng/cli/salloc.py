@@ -12,6 +12,7 @@ from pyslurm_ng.cli.submit import option_values as ov, submission
 from pyslurm_ng.cli.submit.allocation import Allocation, NotAtOnce, Revoked
 from pyslurm_ng.cli.submit.option_state import COMMAND_LINE
 from pyslurm_ng.cli.submit.options import Options
+from pyslurm_ng.cli.submit.x11_words import NO_X11, X11_VARIABLE, allows_x11
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 _LEAD = "Job submit/allocate failed"
 _NOT_FOUND = 127
 _LONG_WAIT_S = 10
-CONF_KEYS = ("LaunchParameters", "InteractiveStepOptions", *submission.CONF_KEYS)
+CONF_KEYS = (
+    "LaunchParameters", "InteractiveStepOptions", "PrologFlags", *submission.CONF_KEYS,
+)  # fmt: skip
 _INTERACTIVE = "--interactive --preserve-env --pty $SHELL"
 
 
@@ -47,10 +50,25 @@ def _run(options: Options, argv: "list[str]") -> int:
     conf = conf or read_conf("salloc", *CONF_KEYS)
     for component in (options, *further):
         submission.finish(component, conf)
+    _check_x11(options, conf)
     command = operands or _default_command(options, conf)
     work = _Salloc(options, argv, conf, command, has_command=bool(operands))
     work.further = further
     return work.run()
+
+
+def _check_x11(options: Options, conf: "dict[str, str]") -> None:
+    """Refuse --x11 where steps could not forward X11. Raises OptionError."""
+    if "x11" not in options.settings:
+        return
+    from pyslurm_ng.cli.step.x11 import NoX11, XServer
+
+    if not allows_x11(conf):
+        raise OptionError(NO_X11, 1)
+    try:
+        XServer(os.environ)
+    except NoX11 as problem:
+        raise OptionError(str(problem), 1) from None
 
 
 def _default_command(options: Options, conf: "dict[str, str]") -> "list[str]":
@@ -221,6 +239,8 @@ class _Salloc:
             if not submission.is_of_outer_job(name)
         } | allocation.variables()
         environment |= submission.working_cluster(self._conf)
+        if "x11" in self._options.settings:
+            environment[X11_VARIABLE] = self._options.settings["x11"]
         child = os.fork()
         if child:
             if self._is_interactive:

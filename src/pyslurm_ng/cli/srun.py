@@ -22,6 +22,7 @@ from pyslurm_ng.cli.submit import submission
 from pyslurm_ng.cli.submit.binding_options import without_step_masks
 from pyslurm_ng.cli.submit.option_state import COMMAND_LINE, SCRIPT, HelpRequested
 from pyslurm_ng.cli.submit.options import Options
+from pyslurm_ng.cli.submit.x11_words import NO_X11, X11_VARIABLE, allows_x11
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
@@ -35,12 +36,13 @@ if TYPE_CHECKING:
     from pyslurm_ng.cli.step.streams import StepIo
     from pyslurm_ng.cli.step.tasks import StepTasks
     from pyslurm_ng.cli.step.whole_step import WholeStep
+    from pyslurm_ng.cli.step.x11 import X11Forward
     from pyslurm_ng.cli.submit.allocation import Allocation
     from pyslurm_ng.wire.client import Client
 
 CONF_KEYS = (
     "KillOnBadExit", "MpiDefault", "WaitTime", "SrunPortRange", "SrunProlog", "SrunEpilog",
-    "SlurmdPidFile", *submission.CONF_KEYS,
+    "SlurmdPidFile", "PrologFlags", *submission.CONF_KEYS,
 )  # fmt: skip
 _EXIT_ERROR = "SLURM_EXIT_ERROR"
 
@@ -242,6 +244,23 @@ def _run(
     return work.inside(job_id) if job_id else work.alone()
 
 
+def _forward_of(options: Options, conf: "dict[str, str]") -> "X11Forward | None":
+    """Return what forwards X11; a step within salloc --x11 does so, too."""
+    nodes = options.settings.get("x11") or os.environ.get(X11_VARIABLE, "")
+    if not nodes:
+        return None
+    from pyslurm_ng.cli.step.x11 import NoX11, X11Forward, XServer
+
+    if not allows_x11(conf):
+        say(f"srun: error: {NO_X11}")
+        raise Failed
+    try:
+        return X11Forward(XServer(os.environ), nodes)
+    except NoX11 as problem:
+        say(f"srun: error: {problem}")
+        raise Failed from None
+
+
 def _test_only(client: "Client", options: Options, argv: "list[str]") -> int:
     submission.describe_origin(options, argv)
     options.request.setdefault("name", "test")
@@ -295,6 +314,7 @@ class _Srun:
         self.meeting: Meeting | None = None  # of the components of one srun
         self.mpi = ""  # the kind; "" where none was chosen
         self._whole: WholeStep | None = None  # if other components have a part of it
+        self._x11 = _forward_of(options, conf)
 
     def _info(self, text: str) -> None:
         if not self._quiet:
@@ -390,6 +410,8 @@ class _Srun:
             say(f"srun: {problem}")
             self._never_launched(granted, list(range(len(granted["nodes"]))))
             raise Failed from None
+        if self._x11 is not None:
+            client.forward_x11(self._x11)
         self._launch(client, granted, ready.programs, ready.fields)
         self._watch_controller(client)
         terminal = RawTerminal() if ready.streams.pty else None
@@ -486,6 +508,8 @@ class _Srun:
                 self._info(line)
         fields = launch_fields(self._options, self._conf, granted, programs, std)
         fields["mpi"] = self.mpi
+        if self._x11 is not None:
+            fields["x11"] = (self._x11.nodes, self._x11.cookie)
         if self._whole is not None:
             fields |= self._whole.launch_fields()
         limit_s = float(self._options.settings.get("msg-timeout") or 60)

@@ -480,6 +480,7 @@ class LaunchStep(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     keeps_counts: bool = False  # SLURM_NTASKS and others stay as they are around srun
     mpi: b.ShortText = ""  # pmi2, pmix; none and "": the tasks know nothing of each other
     all_ranks_of_nodes: b.FoldedText = ""  # blocks of ranks, as in PMI_process_mapping
+    x11: tuple[b.WordText, Annotated[bytes, Meta(max_length=64)]] = ("", b"")  # nodes, cookie
 
 
 @message(kind="SendFile", roles="user", owner_rule="owner", rate="change")

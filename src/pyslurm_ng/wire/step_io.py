@@ -33,6 +33,8 @@ Who speaks what:
 |           |      | `FORCED`: KILL now |
 | WINDOW | srun | u16 rows, u16 columns of the terminal |
 | MPI | both | msgpack map: what ranks exchange, see `wire.mpi_frames` |
+| X11 | both | bytes of the X11 connection `task`; empty at its end, see `wire.tunnel` |
+| X11_CREDIT | both | u32: so many more bytes of that connection |
 | PING, PONG | both | empty |
 """
 
@@ -62,6 +64,8 @@ TERMINATE = 14
 FAILED = 15
 WELCOME = 16
 MPI = 17
+X11 = 18
+X11_CREDIT = 19
 
 FORCED = "SIGNAL Killed"
 """Why a step ends whose user does not want to wait for it."""
@@ -88,6 +92,8 @@ FRAMES: "dict[int, tuple[str, str, int, int, tuple[tuple[int, int], ...]]]" = {
     WINDOW: ("WINDOW", SRUN, 4, 4, ()),
     WELCOME: ("WELCOME", SRUN, 1, _MOST_KEY_BYTES, ()),
     MPI: ("MPI", BOTH, 1, MAX_BODY_BYTES, ()),
+    X11: ("X11", BOTH, 0, MAX_BODY_BYTES, ()),
+    X11_CREDIT: ("X11_CREDIT", BOTH, 4, 4, ((1, 1 << 20),)),
     PING: ("PING", BOTH, 0, 0, ()),
     PONG: ("PONG", BOTH, 0, 0, ()),
 }

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyslurm_ng.cli.step.mpi_hub import NodeExchange
     from pyslurm_ng.cli.step.streams import StepIo
     from pyslurm_ng.cli.step.tasks import StepTasks
+    from pyslurm_ng.cli.step.x11 import X11Forward
 
 _CONNECT_S = 60.0
 _FINISH_GRACE_S = 2.0
@@ -88,9 +89,15 @@ class StepClient:
             on_resize=self._tell_window_size, on_forced=self._forced, on_give_up=self._give_up,
         )  # fmt: skip
         streams.out.on_broken = self._output_broke
+        self._x11: X11Forward | None = None
         self._exchange = exchange
         if exchange is not None:
             exchange.begin(loop, self._send_to, self._exchange_ends)
+
+    def forward_x11(self, forward: "X11Forward") -> None:
+        """Pass the X clients of the nodes on."""
+        self._x11 = forward
+        forward.begin(self._loop, self._send_to)
 
     def also_watch(self, descriptor: int, callback: "Callable[[], None]") -> None:
         """Call back when a descriptor (the controller's) can be read."""
@@ -139,6 +146,8 @@ class StepClient:
 
     def _lost(self, link: "Link") -> None:
         """Handle a connection that ended before the step did on that node."""
+        if self._x11 is not None:
+            self._x11.node_lost(link.node)
         tasks = self.tasks.running_on(link.node)
         if not tasks:
             return
@@ -168,6 +177,8 @@ class StepClient:
             self._exchange.take(link.node, body)
         elif kind == step_io.FAILED:
             self._failed(link.node, body)
+        elif kind in (step_io.X11, step_io.X11_CREDIT) and self._x11 is not None:
+            self._x11.take(link.node, kind, task, body)
 
     def _send_to(self, node: int, frame: bytes) -> bool:
         link = self.links.link_of(node)

@@ -16,7 +16,12 @@ from pyslurm_ng.base.numbers import (
     REQ_USE_MIN_NODES,
 )
 from pyslurm_ng.cli.option_words import OPTIONAL, REQUIRED, OptionError, UsageError, split_words
-from pyslurm_ng.cli.submit import client_values as cv, option_names as on, option_values as ov
+from pyslurm_ng.cli.submit import (
+    client_values as cv,
+    option_names as on,
+    option_values as ov,
+    x11_words,
+)
 from pyslurm_ng.cli.submit.option_state import COMMANDS, ENVIRONMENT, OptionState
 from pyslurm_ng.cli.submit.option_table import OPTIONS
 from pyslurm_ng.cli.submit.settle import settle
@@ -89,6 +94,7 @@ READERS: "dict[str, Reader]" = {
     "time-min": ov.time_limit, "tmp": ov.mebibytes, "tres-bind": ov.gpu_bind,
     "tres-per-task": ov.tres_per_task,
     "uid": on.user, "wait-all-nodes": ov.wait_all_nodes,
+    "x11": x11_words.read,
 }  # fmt: skip
 """Options whose value has a grammar of its own."""
 

@@ -20,7 +20,7 @@ from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.d.host import binding, gres
 from pyslurm_ng.d.host.cgroup import Group
 from pyslurm_ng.d.host.gpu_binding import TaskGpus, gpu_line, near_gpus, task_gpus
-from pyslurm_ng.d.spec import environment, job_counts, step_mpi, task_binding
+from pyslurm_ng.d.spec import environment, job_counts, step_mpi, step_x11, task_binding
 from pyslurm_ng.d.spec.node_setup import (
     Account,
     NodeSetup,
@@ -232,6 +232,7 @@ def batch_spec(
         "waits_for_children": False,
         "programs": [["slurm_script", *request.argv]],
         "mpi": None,
+        "x11": None,
         "tasks": [
             {
                 "task": 0,
@@ -326,6 +327,7 @@ def step_spec(
         "programs": [_argv(request, program, setup.node_name) for program in request.programs],
         "tasks": tasks,
         "mpi": mpi,
+        "x11": step_x11.x11_spec(setup, credential, request, account),
     }
     if request.task_prolog:
         spec["task_prologs"].append(("--task-prolog", request.task_prolog))

@@ -117,6 +117,14 @@ class MpiSpec(TypedDict):
     nodes: list[str]
 
 
+class X11Spec(TypedDict):
+    """How X clients of a step reach the user's X server through srun."""
+
+    cookie: bytes
+    directory: str  # of the file that has it; "": the user's home directory and xauth
+    home: str
+
+
 class StepSpec(StepBase):
     """All that a supervisor is told: the first record of its step's file."""
 
@@ -142,6 +150,7 @@ class StepSpec(StepBase):
     programs: list[list[str]]
     tasks: list[TaskSpec]
     mpi: MpiSpec | None
+    x11: X11Spec | None
 
 
 class FileSpec(TypedDict):

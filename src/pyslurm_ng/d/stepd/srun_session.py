@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyslurm_ng.d.stepd.step_processes import StepProcesses
     from pyslurm_ng.d.stepd.step_readers import StepReaders
     from pyslurm_ng.d.stepd.task import Task, Tasks
+    from pyslurm_ng.d.stepd.x11_display import X11Display
 
 _CONNECT_S = 30.0
 
@@ -31,6 +32,7 @@ class SrunSession:
     Attributes:
         link: the connection; None before `connect`, and for a step without srun.
         mpi: what serves the MPI libraries of the tasks, if they have any.
+        x11: the display of the tasks, if they have one.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class SrunSession:
     ) -> None:
         self.link: SrunLink | None = None
         self.mpi: PmiServer | PmixRelay | None = None
+        self.x11: X11Display | None = None
         self._loop = loop
         self._spec = spec
         self._tasks = tasks
@@ -116,6 +119,8 @@ class SrunSession:
             self._resize(*step_io.window(body))
         elif kind == step_io.MPI and self.mpi is not None:
             self.mpi.on_frame(body)
+        elif kind in (step_io.X11, step_io.X11_CREDIT) and self.x11 is not None:
+            self.x11.on_frame(kind, task_id, body)
         elif kind == step_io.PING and self.link is not None:
             self.link.send(step_io.pack(step_io.PONG))
 

@@ -94,6 +94,7 @@ class StepStart:
             self._loop.turn(limit_s)
             return not self._ending.is_dying
 
+        self._begin_x11()
         self._begin_mpi(joins)
         is_routed = self._srun.link is not None
         self._processes.launch = starter = launch(spec, joins, goes_on, is_routed=is_routed)
@@ -126,6 +127,21 @@ class StepStart:
         if mpi.problem or not mpi.is_ready:
             raise CannotStart(FILES_STATUS, mpi.problem or "its PMIx server does not begin")
         self._spec["env"] = self._spec["env"] + mpi.environment
+
+    def _begin_x11(self) -> None:
+        """Give the tasks a display. Raises CannotStart."""
+        x11, link = self._spec["x11"], self._srun.link
+        if x11 is None or link is None:
+            return
+        from pyslurm_ng.d.stepd.x11_display import X11Display
+
+        self._srun.x11 = display = X11Display(self._loop, self._spec, x11, link)
+        others = [
+            variable
+            for variable in self._spec["env"]
+            if not variable.startswith((b"DISPLAY=", b"XAUTHORITY="))
+        ]
+        self._spec["env"] = others + display.environment
 
     def _make_groups(self) -> "list[int]":
         """Return descriptors by which tasks join the control groups. Raises CannotStart."""

@@ -96,6 +96,8 @@ class Step:
         self._result.tasks_ended()
         if self._srun.mpi is not None:
             self._try(self._srun.mpi.stop)
+        if self._srun.x11 is not None:
+            self._try(self._srun.x11.close)
         self._try(lambda: self._ending.end_rest(self._ends.reap, self._unkillable))
         self._try(self._end_streams)
         self._finish()
