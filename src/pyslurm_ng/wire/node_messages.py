@@ -9,9 +9,8 @@ epoch older than the newest it knows (kept on its disk).
 they are durable; until then the node keeps them and sends them again. Reports, too, are
 idempotent: a rule ignores what no longer concerns the attempt that runs.
 
-The script of a job that ends quickly costs one message each way: a node holds back the report
-"launched" for some milliseconds, and `BatchEnded` stands for it (`duty_id`). With `CLEAN` nothing
-of the job is left on that node and no terminate order is needed for it.
+A job that ends quickly costs one message each way: a node holds back the report "launched" for some
+milliseconds, and `BatchEnded` stands for it (`duty_id`). With `CLEAN` nothing of it is left there.
 
 **Credentials** (`JobCredential`) say what may be started: signed by the controller
 (`wire.auth.CredentialSigner.sign_credential`), carried by LaunchBatch and PrepareJob, and given to
@@ -431,8 +430,8 @@ class LaunchStep(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     `std_in`, `std_out`, `std_err`: "" routes the stream to srun, `/dev/null` or `none` closes it,
     anything else is a file name pattern that stepd expands and opens as the user. An empty
-    `std_err` with a `std_out` file means "where stdout goes". `stdin_task` is -1 for all tasks,
-    `stdout_task`, `stderr_task` -1 for all or the only task whose output is kept.
+    `std_err` with a `std_out` file means "where stdout goes". `stdin_task`, `stdout_task` and
+    `stderr_task` are -1 for all tasks or the only one.
     """
 
     credential: _Blob

@@ -66,13 +66,13 @@ class Passage:
         self.notes: list[str] = []
         self.walk: Walk | None = None
         self.question: Question | None = None
+        self.job_ids: list[int] = []
+        self._body: bytes | None = None
 
     def begin_anew(self) -> None:
         """Forget what scripts have said."""
         self.notes.clear()
         self.walk = self.question = None
-        self.job_ids: list[int] = []
-        self._body: bytes | None = None
 
     def set_aside(self) -> None:
         """Keep the request as it came, until `take_up`: objects of short texts take 20 times more.
@@ -121,31 +121,6 @@ class Walks:
         parts: list[JobRequest] = [message.request, *getattr(message, "components", ())]
         for index, part in enumerate(parts):
             prefix = f"{index}: " if len(parts) > 1 else ""
-            for name in self.names:
-                if name not in SCRIPTED:
-                    edited = self._edited(part, name, passage.caller)
-                    if isinstance(edited, Reject):
-                        return edited
-                    part = edited
-                    continue
-                verdict = yield self._question(
-                    name,
-                    part,
-                    passage.caller,
-                    self._known(passage.caller),
-                    environment=environment,
-                    script=script,
-                )
-                passage.notes += [prefix + line for line in verdict.user_lines]
-                if verdict.code:
-                    return Reject(verdict.code)
-                try:
-                    part = _request_decoder.decode(verdict.request)
-                except msgspec.ValidationError as error:
-                    return Reject(Errno.SLURM_ERROR, f"job_submit/{name}: {error}")
-                environment = environment if verdict.environment is None else verdict.environment
-                script = script if verdict.script is None else verdict.script
-            parts[index] = part
             outcome = yield from self._part(passage, prefix, part, environment, script)
             if isinstance(outcome, Reject):
                 return outcome
@@ -189,7 +164,14 @@ class Walks:
                     return edited
                 part = edited
                 continue
-            verdict = yield self._question(name, part, passage.caller, environment, script)
+            verdict = yield self._question(
+                name,
+                part,
+                passage.caller,
+                self._known(passage.caller),
+                environment=environment,
+                script=script,
+            )
             passage.notes += [prefix + line for line in verdict.user_lines]
             if verdict.code:
                 return Reject(verdict.code)
