@@ -24,7 +24,8 @@ def display(directory: str, home: str = "/") -> X11Display:
 
 
 def test_the_cookie_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With X11Parameters=home_xauthority xauth enters it into the user's own file, and removes it at the end.
+    """With X11Parameters=home_xauthority xauth enters it into the user's own file, and removes it.
+
 
     It is told on its standard input: all users of a node see the arguments of a process.
     """
