@@ -64,7 +64,7 @@ def test_counts_of_32_bits(key: str, value: str, monkeypatch: pytest.MonkeyPatch
         ("Cluster=x", f"Update of this parameter is not supported: Cluster=x\n{ABORTED}"),
         ("Req=1", f"Update of this parameter is not supported: Req=1\n{ABORTED}"),
         ("StepId=x", f"Update of this parameter is not supported: StepId=x\n{ABORTED}"),
-        ("DelayBoot=5", f"Update of this parameter is not supported: DelayBoot=5\n{ABORTED}"),
+        ("DelayBoot=x", "scontrol: error: Invalid DelayBoot value\n"),
         ("ResetAccrueTime=1",
          f"Update of this parameter is not supported: ResetAccrueTime=1\n{ABORTED}"),
     ],

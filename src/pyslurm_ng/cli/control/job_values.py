@@ -34,7 +34,7 @@ def complaint(name: str, shown: str, value: str) -> str:
         return _of_signed(name, shown, value)
     if name == "mailtype":
         return "" if _is_mail_type(value) else f"Invalid MailType: {value}"
-    if name in ("timelimit", "timemin"):
+    if name in ("timelimit", "timemin", "delayboot"):
         return "" if _is_time_limit(value) else f"scontrol: error: Invalid {shown} value"
     if _is_taken(name, value):
         return ""

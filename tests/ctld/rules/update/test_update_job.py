@@ -89,9 +89,21 @@ def test_a_job_waits_for_switches_as_long_as_the_update_says() -> None:
     """The time comes with the count, or in a key of its own."""
     scene = Site()
     job = scene.job(begin_us=scene.now_us + 10**9)
-    settings = {"switches": "1", "wait-for-switch": "600"}
+    settings = {"switches": "1", "wait-for-switch": "200"}
     assert refusals(scene, job, **settings) == []
-    assert (job.request.switches, job.request.switches_wait_s) == (1, 600)
+    assert (job.request.switches, job.request.switches_wait_s) == (1, 200)
+    for settings in ({"wait-for-switch": "600"}, {"switches": "1@10"}):
+        assert refusals(scene, job, **settings) == []
+        assert job.request.switches_wait_s == 300  # max_switch_wait
+
+
+def test_a_job_gets_another_time_before_nodes_boot() -> None:
+    """DelayBoot: minutes and all other forms of a time limit."""
+    scene = Site()
+    job = scene.job(begin_us=scene.now_us + 10**9)
+    for text, minutes in (("5", 5), ("1:30:00", 90), ("0", 0)):
+        assert refusals(scene, job, delayboot=text) == []
+        assert job.request.delay_boot_min == minutes
 
 
 @pytest.mark.parametrize(

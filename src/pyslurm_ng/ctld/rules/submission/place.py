@@ -13,7 +13,7 @@ from pyslurm_ng.base.numbers import NO_VAL, REQ_HOLD, REQ_MEM_SET, REQ_NODES_SET
 from pyslurm_ng.base.request_words import SAMPLING_S, sampling_s
 from pyslurm_ng.base.tres import Gres, MixedTypesError, TresError, parse_gres
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.conf.values import has_option
+from pyslurm_ng.conf.values import has_option, option_int
 from pyslurm_ng.ctld.rules.context import Caller, Context
 from pyslurm_ng.ctld.rules.submission.account import Standing
 from pyslurm_ng.ctld.rules.submission.feasible import (
@@ -41,6 +41,7 @@ _MOST_CPUS = 65535
 """Of one task; MaxMemPerCPU makes more CPUs of more memory."""
 _MOST_KINDS = 64
 """Of generic resources and their types that one job names; each is looked at on each node."""
+_MAX_SWITCH_WAIT_S = 300
 _MAX_COUNT = 1 << 22  # tasks or nodes beyond it fit no cluster and no record
 _LICENSE_NAME = re.compile(r"[^,|:=]+(?=[,|:=]|$)")
 """NAME is this cluster's own, NAME@SERVER another server's."""
@@ -91,6 +92,12 @@ def _partitions(cluster: Cluster, request: JobRequest) -> tuple[Partition, ...] 
 def by_tier(partitions: Iterable[Partition]) -> tuple[Partition, ...]:
     """Return a job's partitions as it keeps and shows them: those of higher tiers first."""
     return tuple(sorted(partitions, key=lambda partition: -partition.priority_tier))
+
+
+def switches_wait_s(conf: SlurmConf, asked_s: int) -> int:
+    """Return for how long a job may wait for few leaf switches, at most max_switch_wait."""
+    longest_s = option_int(conf.scheduler_parameters, "max_switch_wait", _MAX_SWITCH_WAIT_S)
+    return min(asked_s, longest_s)
 
 
 def _check_counts(request: JobRequest) -> Reject | None:

@@ -46,6 +46,7 @@ from pyslurm_ng.ctld.rules.submission.place import (
     check_partitions,
     full_license_names,
     node_extra,
+    switches_wait_s,
 )
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, free_job_id
@@ -58,7 +59,6 @@ from pyslurm_ng.sched.request import features
 from pyslurm_ng.sched.request.need import node_ids
 from pyslurm_ng.wire.job_messages import AllocateJob, JobAccepted, SubmitJob
 
-_MAX_SWITCH_WAIT_S = 300
 _MAX_SUBMIT_LINE_BYTES = 1 << 20
 ADDRESSES = (
     "mail_user: user names and addresses with commas or spaces between them are allowed,"
@@ -387,10 +387,8 @@ def _with_defaults(
     if len(request.submit_line) > longest_line:
         request = msgspec.structs.replace(request, submit_line=request.submit_line[:longest_line])
     if request.switches:
-        longest_s = option_int(words, "max_switch_wait", _MAX_SWITCH_WAIT_S)
-        request = msgspec.structs.replace(
-            request, switches_wait_s=min(request.switches_wait_s, longest_s)
-        )
+        wait_s = switches_wait_s(context.conf, request.switches_wait_s)
+        request = msgspec.structs.replace(request, switches_wait_s=wait_s)
     return request
 
 

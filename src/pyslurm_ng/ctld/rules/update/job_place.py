@@ -6,7 +6,7 @@ from pyslurm_ng.base import hostlist, units
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.ctld.rules.reservation.reservations import check_requested
 from pyslurm_ng.ctld.rules.submission.account import default_qos, qos_choices
-from pyslurm_ng.ctld.rules.submission.place import by_tier, full_license_names
+from pyslurm_ng.ctld.rules.submission.place import by_tier, full_license_names, switches_wait_s
 from pyslurm_ng.ctld.rules.update.job_change import Change, Setter, while_pending
 from pyslurm_ng.ctld.rules.update.running_job import kept_of_names, traded_licenses
 
@@ -138,7 +138,8 @@ def switches(change: Change, value: str) -> int:
     try:
         change.request["switches"] = units.parse_count(count or "0")
         if at:
-            change.request["switches_wait_s"] = units.parse_time_limit_s(wait)
+            wait_s = units.parse_time_limit_s(wait)
+            change.request["switches_wait_s"] = switches_wait_s(change.context.conf, wait_s)
     except units.UnitError:
         return Errno.ESLURM_INVALID_NODE_COUNT
     return 0
@@ -150,5 +151,5 @@ def wait_for_switch(change: Change, value: str) -> int:
     wait_s = units.whole_number(value)
     if wait_s is None:
         return Errno.ESLURM_INVALID_TIME_VALUE
-    change.request["switches_wait_s"] = wait_s
+    change.request["switches_wait_s"] = switches_wait_s(change.context.conf, wait_s)
     return 0

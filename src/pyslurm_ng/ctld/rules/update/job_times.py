@@ -64,6 +64,15 @@ def time_min(change: Change, value: str) -> int:
     return 0
 
 
+def delay_boot(change: Change, value: str) -> int:
+    """Set DelayBoot, which is kept and shown."""
+    try:
+        change.request["delay_boot_min"] = min(units.parse_time_limit_min(value), NO_VAL - 1)
+    except units.UnitError:
+        return Errno.ESLURM_INVALID_TIME_VALUE
+    return 0
+
+
 def begin(change: Change, value: str) -> int:
     """Set the begin time: the job is eligible from then."""
     code = moment("begin_us")(change, value)

@@ -65,6 +65,7 @@ SETTERS: dict[str, Setter] = {
     "dependency": job_times.dependency,
     "starttime": job_times.begin,
     "deadline": job_times.deadline,
+    "delayboot": job_times.delay_boot,
     "resetaccruetime": job_times.reset_accrual,
     "priority": job_order.priority,
     "nice": job_order.nice,
