@@ -59,7 +59,6 @@ LIBRARIES = {
         "dbd",
         "sim",
         "web",
-        "data_parser.accounting_jobs",  # imported with --json only: json is Python with an indent
         "data_parser.jobs",  # for slurmrestd only
         "sched.frame.plan",  # its records are none of the garbage collector's business
     ],

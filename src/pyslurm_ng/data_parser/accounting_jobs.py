@@ -13,146 +13,278 @@ from pyslurm_ng.data_parser.accounting_values import (
     run_s,
     step_name,
 )
+from pyslurm_ng.data_parser.json_shape import (
+    Leaf,
+    Template,
+    amount,
+    columns_of,
+    count,
+    encoded,
+    optional,
+    text,
+    value,
+    word,
+)
 from pyslurm_ng.data_parser.records import user_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import re
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
-    Tres = Callable[[str], list[dict[str, Any]]]
+    Shape = dict[str, Any]
 
-    Row = dict[str, Any]
-
-JOB_COLUMNS = (
-    "job_id", "array_job_id", "array_task_id", "array_tasks", "array_max_tasks", "het_job_id",
-    "het_job_offset", "association_id", "account", "gid", "group", "user", "partition", "qos",
-    "qos_requested", "wckey", "name", "priority", "state", "reason", "submit_us", "eligible_us",
-    "start_us", "end_us", "suspended_us", "suspend_start_us", "time_limit_min", "exit_code",
-    "derived_exit_code", "kill_uid", "cpus_requested", "cpus_allocated", "nodes_allocated",
-    "node_list", "mem_mib", "mem_is_per_cpu", "tres_requested", "tres_allocated", "gres_used",
-    "constraints", "container", "licenses", "reservation", "reservation_requested",
-    "reservation_id", "work_dir", "std_in", "std_out", "std_err", "submit_line", "comment",
-    "admin_comment", "system_comment", "extra", "flags", "failed_node", "mcs_label", "exclusive",
-    "oversubscribe", "segment_size", "requeue_count", "sluid", "original_sluid",
-    "total_user_cpu_us", "total_system_cpu_us",
-)  # fmt: skip
-STEP_COLUMNS = (
-    "step_id", "name", "state", "start_us", "end_us", "suspended_us", "exit_code", "kill_uid",
-    "node_list", "nodes", "tasks", "cpus", "distribution", "time_limit_min", "user_cpu_us",
-    "system_cpu_us", "cpu_frequency_khz", "energy_j", "submit_line", "std_in", "std_out",
-    "std_err", "tres_allocated", "tres_usage_in_max", "tres_usage_in_max_node",
-    "tres_usage_in_max_task", "tres_usage_in_min", "tres_usage_in_min_node",
-    "tres_usage_in_min_task", "tres_usage_in_ave", "tres_usage_in_tot", "tres_usage_out_max",
-    "tres_usage_out_max_node", "tres_usage_out_max_task", "tres_usage_out_min",
-    "tres_usage_out_min_node", "tres_usage_out_min_task", "tres_usage_out_ave",
-    "tres_usage_out_tot",
-)  # fmt: skip
 _FLAGS = {
     "SchedSubmit": "STARTED_ON_SUBMIT",
     "SchedMain": "STARTED_ON_SCHEDULE",
     "SchedBackfill": "STARTED_ON_BACKFILL",
     "StartReceived": "START_RECEIVED",
 }
+_JOB_DEPTH, _STEP_DEPTH = 2, 4
+_AT_ONCE = 200
+"""Jobs of one piece: memory of a few megabytes is used again, that of more is asked for anew."""
+_STEPS = "steps"
+_OF_JOB = "job."
+_NAMES = ("job_id", "array_job_id", "array_task_id", "user", "name")
+"""The columns that patterns of file names stand for."""
 
 
 def columns() -> "tuple[list[str], list[str]]":
     """Return the stored columns of jobs and of steps that the document needs."""
-    return list(JOB_COLUMNS), list(STEP_COLUMNS)
+    job, step = columns_of(_job("", 0, {})), columns_of(_step(0, {}))
+    return (
+        [name for name in job if name != _STEPS],
+        [name for name in step if not name.startswith(_OF_JOB)],
+    )
 
 
 def document(
     answers: "Iterable[dict[str, Any]]", cluster: str, more: "dict[str, Any]"
-) -> "list[bytes | memoryview]":
-    """Return the whole JSON text, in pieces, for an answer, which comes in parts.
+) -> "Iterator[bytes]":
+    """Yield the JSON text, piece by piece, for an answer, which comes in parts.
 
     Args:
         more: what follows the jobs.
     """
-    import gc
-
-    pieces: list[bytes | memoryview] = []
-    gc.disable()  # Millions of objects come and go, and none refers back to another.
-    try:
-        for answer in answers:
-            jobs = jobs_of(answer, cluster)
-            if jobs:
-                pieces += [b",\n", memoryview(_indented({"jobs": jobs}))[len(_HEAD) : -len(_END)]]
-    finally:
-        gc.enable()
-    end = _indented({"jobs": [], **more}) + b"\n"
-    if not pieces:
-        return [end]
-    return [_HEAD, *pieces[1:], b"\n  ]", end.removeprefix(_NO_JOBS)]
-
-
-class Context:
-    """What a job's record needs beside itself."""
-
-    def __init__(self, now_us: int, cluster: str) -> None:
-        self.now_us = now_us
-        self.cluster = cluster
-
-
-def _elapsed_s(row: "Row", context: Context) -> int:
-    return run_s(row, row["start_us"], row["end_us"], context.now_us)
+    lead = _HEAD
+    for answer in answers:
+        for jobs in _texts(answer, cluster):
+            yield lead
+            yield jobs
+            lead = _BETWEEN
+    end = encoded(more, 0).removeprefix("{")
+    yield (b'{\n  "jobs": []' if lead is _HEAD else b"\n  ]") + f",{end}\n".encode()
 
 
 def jobs_of(answer: "dict[str, Any]", cluster: str) -> "list[dict[str, Any]]":
     """Return the jobs of one part of an answer."""
-    from pyslurm_ng.kernels.records import project
-
-    context = Context(answer["now_us"], cluster)
-    listed = _tres_lists(answer["tres"])
-    names, step_names = answer["fields"], answer["step_fields"]
-    steps: dict[int, list[Row]] = {}
-    for values in project(answer["step_records"], range(len(step_names))):
-        row = dict(zip(step_names, values, strict=True))
-        steps.setdefault(values[0], []).append(row)
-    return [
-        _job(dict(zip(names, values, strict=True)), steps.get(index, []), context, listed)
-        for index, values in enumerate(project(answer["records"], range(len(names))))
-    ]
-
-
-_HEAD, _END, _NO_JOBS = b'{\n  "jobs": [\n', b"\n  ]\n}", b'{\n  "jobs": []'
-
-
-def _indented(value: "dict[str, Any]") -> bytes:
-    """Return JSON as json.dumps writes it with an indent of 2, which takes many times as long."""
-    # They are slow to import, and only this form needs them.
-    import re
-
-    import msgspec
-
-    try:
-        text = msgspec.json.format(msgspec.json.encode(value), indent=2)
-    except UnicodeEncodeError:  # half of a pair, which no database should have
-        import json
-
-        return json.dumps(value, indent=2).encode()
-    if text.isascii() and b"\x7f" not in text:
-        return text
-    return re.sub("[^\0-~]", _escaped, text.decode()).encode()
-
-
-def _escaped(char: "re.Match[str]") -> str:
-    """Return a character in ASCII, for terminals that take some for the begin of a command."""
     import json
 
-    return json.dumps(char.group())[1:-1]
+    jobs: list[dict[str, Any]] = json.loads(b"[" + b",".join(_texts(answer, cluster)) + b"]")
+    return jobs
 
 
-def _tres_lists(ids: "dict[str, int]") -> "Tres":
-    """Return `tres` for some ids; it remembers texts, which repeat. Nobody changes its lists."""
-    return lru_cache(4096)(lambda text: tres(text, ids))
+_HEAD, _BETWEEN = b'{\n  "jobs": [\n    ', b",\n    "
 
 
-def number(value: "int | None", is_infinite: bool = False) -> "dict[str, Any]":
+def _texts(answer: "dict[str, Any]", cluster: str) -> "Iterator[bytes]":
+    """Yield the jobs of one part of an answer as JSON, some at a time with commas between."""
+    from pyslurm_ng.kernels.records import project
+
+    names, step_names = answer["fields"], answer["step_fields"]
+    ids = tuple(answer["tres"].items())
+    columns_of_jobs = (*names, _STEPS)
+    columns_of_steps = (*step_names, *[_OF_JOB + name for name in names])
+    of_jobs, of_steps = _templates(
+        cluster, answer["now_us"], ids, columns_of_jobs, columns_of_steps
+    )
+    jobs = project(answer["records"], range(len(names)))
+    steps: list[list[tuple[Any, ...]]] = [[] for _ in jobs]
+    for step in project(answer["step_records"], range(len(step_names))):
+        steps[step[0]].append((*step, *jobs[step[0]]))
+    for first in range(0, len(jobs), _AT_ONCE):
+        last = first + _AT_ONCE
+        pairs = zip(jobs[first:last], steps[first:last], strict=True)
+        yield of_jobs.joined((*job, of_steps.listed(own_steps)) for job, own_steps in pairs)
+
+
+@lru_cache(1)
+def _templates(
+    cluster: str, now_us: int, ids: "tuple[tuple[str, int], ...]", names: "tuple[str, ...]",
+    step_names: "tuple[str, ...]",
+) -> "tuple[Template, Template]":  # fmt: skip
+    """Return the templates of jobs and of steps; the parts of one answer have the same."""
+    known = dict(ids)
+    return (
+        Template(_job(cluster, now_us, known), places(names), _JOB_DEPTH),
+        Template(_step(now_us, known), places(step_names), _STEP_DEPTH),
+    )
+
+
+def number(amount: "int | None", is_infinite: bool = False) -> "dict[str, Any]":
     """Return Slurm's triple for a number that may be missing or infinite."""
-    is_set = value is not None and not is_infinite
-    return json_text.number(value or 0, is_set=is_set, is_infinite=is_infinite)
+    is_set = amount is not None and not is_infinite
+    return json_text.number(amount or 0, is_set=is_set, is_infinite=is_infinite)
+
+
+# Jobs -----------------------------------------------------------------------------------------
+
+
+def _job(cluster: str, now_us: int, ids: "dict[str, int]") -> "Shape":
+    """Return the shape of a job, in the order of Slurm's fields."""
+    return {
+        "account": text("account"),
+        "comment": _COMMENTS,
+        "allocation_nodes": count("nodes_allocated"),
+        "array": _array(),
+        "association": {
+            "account": "",
+            "cluster": cluster,
+            "partition": "",
+            "user": "",
+            "id": count("association_id"),
+        },
+        "block": "",
+        "cluster": cluster,
+        "constraints": text("constraints"),
+        "container": text("container"),
+        "sluid": word(_sluid, "sluid"),
+        "derived_exit_code": value(exit_code, "derived_exit_code"),
+        "time": _times(now_us),
+        "exclusive": text("exclusive"),
+        "exit_code": value(exit_code, "exit_code"),
+        "extra": text("extra"),
+        "failed_node": text("failed_node"),
+        "flags": value(_flags, "flags"),
+        "group": text("group"),
+        "het": {
+            "job_id": count("het_job_id"),
+            "job_offset": optional(_offset, "het_job_id", "het_job_offset"),
+        },
+        "job_id": count("job_id"),
+        "name": text("name"),
+        "licenses": text("licenses"),
+        "mcs": {"label": text("mcs_label")},
+        "nodes": word(lambda names: names or "None assigned", "node_list"),
+        "oversubscribe": text("oversubscribe"),
+        "partition": text("partition"),
+        "hold": value(_is_held, "state", "reason"),
+        "priority": optional(_same, "priority"),
+        "qos": text("qos"),
+        "qosreq": text("qos_requested"),
+        "required": {
+            "CPUs": count("cpus_requested"),
+            "memory_per_cpu": optional(lambda mib, per_cpu: mib if per_cpu else None, *_MEMORY),
+            "memory_per_node": optional(lambda mib, per_cpu: None if per_cpu else mib, *_MEMORY),
+        },
+        "kill_request_user": word(_killer, "kill_uid"),
+        "restart_cnt": count("requeue_count"),
+        "reservation": _RESERVATION,
+        "script": "",
+        "segment_size": count("segment_size"),
+        "original_sluid": word(_sluid, "original_sluid"),
+        **_paths(),
+        "state": {"current": [text("state")], "reason": word(lambda why: why or "None", "reason")},
+        _STEPS: count(_STEPS),
+        "submit_line": text("submit_line"),
+        "tres": {
+            "allocated": _tres(ids, "tres_allocated"),
+            "requested": _tres(ids, "tres_requested"),
+        },
+        "used_gres": text("gres_used"),
+        "user": text("user"),
+        "wckey": {"wckey": text("wckey"), "flags": []},
+        "working_directory": text("work_dir"),
+    }
+
+
+_COMMENTS: "Shape" = {
+    "administrator": text("admin_comment"),
+    "job": text("comment"),
+    "system": text("system_comment"),
+}
+_RESERVATION: "Shape" = {
+    "id": count("reservation_id"),
+    "name": text("reservation"),
+    "requested": text("reservation_requested"),
+}
+_MEMORY = ("mem_mib", "mem_is_per_cpu")
+_sluid = lru_cache(64)(sluid_text)
+
+
+def _same(amount: int) -> "int | None":
+    return amount
+
+
+def _flags(words: str) -> "list[str]":
+    return [_FLAGS.get(name, name.upper()) for name in words.split(",") if name]
+
+
+def _offset(het_job_id: int, offset: int) -> "int | None":
+    return offset if het_job_id else None
+
+
+def _is_held(state: str, reason: str) -> bool:
+    return state == "PENDING" and reason.startswith("JobHeld")
+
+
+def _killer(uid: int) -> str:
+    return user_name(uid) if uid >= 0 else ""
+
+
+def _array() -> "Shape":
+    return {
+        "job_id": count("array_job_id"),
+        "limits": {"max": {"running": {"tasks": count("array_max_tasks")}}},
+        "task_id": optional(
+            lambda array, task: task if array and task >= 0 else None,
+            "array_job_id",
+            "array_task_id",
+        ),
+        "task": word(_task_list, "array_tasks"),
+    }
+
+
+def _task_list(tasks: str) -> str:
+    """Return the waiting tasks of an array as Slurm writes them, all of them."""
+    if ":" not in tasks:
+        return tasks
+    from pyslurm_ng.base.task_lists import written
+
+    numbers, percent, most = tasks.partition("%")
+    return f"{written(numbers)}{percent}{most}"
+
+
+def _times(now_us: int) -> "Shape":
+    runs = ("start_us", "end_us", "suspended_us", "suspend_start_us")
+    return {
+        "elapsed": amount(
+            lambda start, end, off, since: run_s(start, end, off, since, now_us), *runs
+        ),
+        "eligible": amount(seconds, "eligible_us"),
+        "end": amount(seconds, "end_us"),
+        "planned": optional(
+            lambda eligible, start, end: planned_s(eligible, start, end, now_us),
+            "eligible_us",
+            "start_us",
+            "end_us",
+        ),
+        "start": amount(seconds, "start_us"),
+        "submission": amount(seconds, "submit_us"),
+        "suspended": amount(seconds, "suspended_us"),
+        "system": _cpu("total_system_cpu_us"),
+        "limit": value(limit, "time_limit_min"),
+        "total": _cpu("total_user_cpu_us", "total_system_cpu_us"),
+        "user": _cpu("total_user_cpu_us"),
+    }
+
+
+def _cpu(*columns: str) -> "Shape":
+    """Return the shape of CPU time, in two parts."""
+    return {
+        "seconds": amount(lambda *spans_us: sum(spans_us) // SECOND_US, *columns),
+        "microseconds": amount(lambda *spans_us: sum(spans_us) % SECOND_US, *columns),
+    }
 
 
 @lru_cache(256)
@@ -177,9 +309,8 @@ def exit_code(status: int) -> "dict[str, Any]":
     }
 
 
-@lru_cache(256)
 def limit(minutes: int) -> "dict[str, Any]":
-    """Return a time limit in minutes; nobody changes it, as nobody changes exit codes."""
+    """Return a time limit in minutes."""
     return number(None if minutes == NO_VAL else minutes, minutes == INFINITE)
 
 
@@ -188,231 +319,172 @@ def seconds(us: int) -> int:
     return us // SECOND_US
 
 
-def cpu(us: int) -> "dict[str, int]":
-    """Return CPU time in two parts."""
-    return {"seconds": us // SECOND_US, "microseconds": us % SECOND_US}
-
-
-def tres(text: str, ids: "dict[str, int]") -> "list[dict[str, Any]]":
-    """Return a TRES list, ordered by id."""
-    resources = []
-    for word in text.split(",") if text else ():
-        full, _, amount = word.rpartition("=")
-        kind, _, name = full.partition("/")
-        count = int(amount) if amount.isdigit() else 0
-        resources.append({"type": kind, "name": name, "id": ids.get(full, 0), "count": count})
-    return sorted(resources, key=lambda resource: resource["id"])
-
-
-def _job(job: "Row", steps: "list[Row]", context: Context, listed: "Tres") -> "dict[str, Any]":
-    """Return a job in the order of Slurm's fields."""
-    killer = user_name(job["kill_uid"]) if job["kill_uid"] >= 0 else ""
-    return {
-        "account": job["account"],
-        "comment": _comments(job),
-        "allocation_nodes": job["nodes_allocated"],
-        "array": _array(job),
-        "association": {
-            "account": "",
-            "cluster": context.cluster,
-            "partition": "",
-            "user": "",
-            "id": job["association_id"],
-        },
-        "block": "",
-        "cluster": context.cluster,
-        "constraints": job["constraints"],
-        "container": job["container"],
-        "sluid": sluid_text(job["sluid"]),
-        "derived_exit_code": exit_code(job["derived_exit_code"]),
-        "time": _times(job, context),
-        "exclusive": job["exclusive"],
-        "exit_code": exit_code(job["exit_code"]),
-        "extra": job["extra"],
-        "failed_node": job["failed_node"],
-        "flags": [_FLAGS.get(word, word.upper()) for word in job["flags"].split(",") if word],
-        "group": job["group"],
-        "het": _het(job),
-        "job_id": job["job_id"],
-        "name": job["name"],
-        "licenses": job["licenses"],
-        "mcs": {"label": job["mcs_label"]},
-        "nodes": job["node_list"] or "None assigned",
-        "oversubscribe": job["oversubscribe"],
-        "partition": job["partition"],
-        "hold": job["state"] == "PENDING" and job["reason"].startswith("JobHeld"),
-        "priority": number(job["priority"]),
-        "qos": job["qos"],
-        "qosreq": job["qos_requested"],
-        "required": _required(job),
-        "kill_request_user": killer,
-        "restart_cnt": job["requeue_count"],
-        "reservation": {
-            "id": job["reservation_id"],
-            "name": job["reservation"],
-            "requested": job["reservation_requested"],
-        },
-        "script": "",
-        "segment_size": job["segment_size"],
-        "original_sluid": sluid_text(job["original_sluid"]),
-        **_paths(job, "std_in", "std_out", "std_err"),
-        "state": {"current": [job["state"]], "reason": job["reason"] or "None"},
-        "steps": [_step(step, job, context, listed) for step in steps],
-        "submit_line": job["submit_line"],
-        "tres": {
-            "allocated": listed(job["tres_allocated"]),
-            "requested": listed(job["tres_requested"]),
-        },
-        "used_gres": job["gres_used"],
-        "user": job["user"],
-        "wckey": {"wckey": job["wckey"], "flags": []},
-        "working_directory": job["work_dir"],
-    }
-
-
-def _comments(job: "Row") -> "dict[str, Any]":
-    return {
-        "administrator": job["admin_comment"],
-        "job": job["comment"],
-        "system": job["system_comment"],
-    }
-
-
-def _task_list(text: str) -> str:
-    """Return the waiting tasks of an array as Slurm writes them, all of them."""
-    if ":" not in text:
-        return text
-    from pyslurm_ng.base.task_lists import written
-
-    tasks, percent, limit = text.partition("%")
-    return f"{written(tasks)}{percent}{limit}"
-
-
-def _array(job: "Row") -> "dict[str, Any]":
-    task = job["array_task_id"]
-    return {
-        "job_id": job["array_job_id"],
-        "limits": {"max": {"running": {"tasks": job["array_max_tasks"]}}},
-        "task_id": number(task if job["array_job_id"] and task >= 0 else None),
-        "task": _task_list(job["array_tasks"]),
-    }
-
-
-def _het(job: "Row") -> "dict[str, Any]":
-    offset = job["het_job_offset"] if job["het_job_id"] else None
-    return {"job_id": job["het_job_id"], "job_offset": number(offset)}
-
-
-def _required(job: "Row") -> "dict[str, Any]":
-    per_cpu = bool(job["mem_is_per_cpu"])
-    return {
-        "CPUs": job["cpus_requested"],
-        "memory_per_cpu": number(job["mem_mib"] if per_cpu else None),
-        "memory_per_node": number(None if per_cpu else job["mem_mib"]),
-    }
-
-
-def _times(job: "Row", context: Context) -> "dict[str, Any]":
-    user_us, system_us = job["total_user_cpu_us"], job["total_system_cpu_us"]
-    return {
-        "elapsed": _elapsed_s(job, context),
-        "eligible": seconds(job["eligible_us"]),
-        "end": seconds(job["end_us"]),
-        "planned": number(max(0, planned_s(job, context.now_us))),
-        "start": seconds(job["start_us"]),
-        "submission": seconds(job["submit_us"]),
-        "suspended": seconds(job["suspended_us"]),
-        "system": cpu(system_us),
-        "limit": limit(job["time_limit_min"]),
-        "total": cpu(user_us + system_us),
-        "user": cpu(user_us),
-    }
-
-
-def _paths(job: "Row", *names: str) -> "dict[str, str]":
+def _paths() -> "Shape":
     """Return file patterns and the expanded names; relative names are below the work directory."""
-    paths = {}
-    plain = {}
-    for name in names:
-        key = name.replace("_", "")
-        text = job[name]
-        if text and text[0] != "/" and job["start_us"]:
-            text = f"{job['work_dir']}/{text}"
-        paths[f"{key}_expanded"] = expand_pattern(text, job)
-        plain[key] = text
+    streams = {"stdin": "std_in", "stdout": "std_out", "stderr": "std_err"}
+    paths = {
+        f"{key}_expanded": word(_expanded_path, column, "work_dir", "start_us", *_NAMES)
+        for key, column in streams.items()
+    }
+    plain = {key: word(_path, column, "work_dir", "start_us") for key, column in streams.items()}
     return {**paths, "stdout": plain["stdout"], "stderr": plain["stderr"], "stdin": plain["stdin"]}
 
 
-_nodes = lru_cache(1024)(expand)
+def _path(name: str, work_dir: str, start_us: int) -> str:
+    return f"{work_dir}/{name}" if name and name[0] != "/" and start_us else name
 
 
-def _step(step: "Row", job: "Row", context: Context, listed: "Tres") -> "dict[str, Any]":
-    is_named = step["step_id"] < 0
-    frequency = number(0 if is_named else None)
-    nodes = _nodes(step["node_list"]) if step["node_list"] else []
-    step_id = step["step_id"] % 2**32  # accounting has the numbers of special steps signed
+def _expanded_path(name: str, work_dir: str, start_us: int, *names: "Any") -> str:
+    return expand_pattern(_path(name, work_dir, start_us), *names)
+
+
+# Steps ----------------------------------------------------------------------------------------
+
+
+def _step(now_us: int, ids: "dict[str, int]") -> "Shape":
+    """Return the shape of a step, in the order of Slurm's fields."""
     return {
         "time": {
-            "elapsed": _elapsed_s(step, context),
-            "end": number(seconds(step["end_us"]) or None),
-            "start": number(seconds(step["start_us"]) or None),
-            "suspended": seconds(step["suspended_us"]),
-            "system": cpu(step["system_cpu_us"]),
-            "limit": limit(step["time_limit_min"]),
-            "total": cpu(step["user_cpu_us"] + step["system_cpu_us"]),
-            "user": cpu(step["user_cpu_us"]),
+            "elapsed": amount(
+                lambda start, end, off: run_s(start, end, off, 0, now_us),
+                "start_us",
+                "end_us",
+                "suspended_us",
+            ),
+            "end": optional(lambda us: seconds(us) or None, "end_us"),
+            "start": optional(lambda us: seconds(us) or None, "start_us"),
+            "suspended": amount(seconds, "suspended_us"),
+            "system": _cpu("system_cpu_us"),
+            "limit": value(limit, "time_limit_min"),
+            "total": _cpu("user_cpu_us", "system_cpu_us"),
+            "user": _cpu("user_cpu_us"),
         },
-        "exit_code": exit_code(step["exit_code"]),
-        "nodes": {"count": step["nodes"], "range": step["node_list"], "list": nodes},
-        "tasks": {"count": step["tasks"]},
-        "CPU": {
-            "requested_frequency": {"min": frequency, "max": frequency},
-            "governor": "0" if is_named else "Unknown",
+        "exit_code": value(exit_code, "exit_code"),
+        "nodes": {
+            "count": count("nodes"),
+            "range": text("node_list"),
+            "list": value(lambda names: expand(names) if names else [], "node_list"),
         },
-        "kill_request_user": user_name(step["kill_uid"]) if step["kill_uid"] >= 0 else "",
-        "state": [step["state"]],
+        "tasks": {"count": count("tasks")},
+        "CPU": value(_frequency, "step_id"),
+        "kill_request_user": word(_killer, "kill_uid"),
+        "state": [text("state")],
         "statistics": {
-            "CPU": {"actual_frequency": step["cpu_frequency_khz"]},
-            "energy": {"consumed": number(step["energy_j"] if step["energy_j"] >= 0 else None)},
+            "CPU": {"actual_frequency": count("cpu_frequency_khz")},
+            "energy": {
+                "consumed": optional(lambda joules: joules if joules >= 0 else None, "energy_j")
+            },
         },
         "step": {
-            "id": f"{job['job_id']}.{step_name(step['step_id'])}",
-            "name": step["name"],
-            "stderr": step["std_err"],
-            "stdin": step["std_in"],
-            "stdout": step["std_out"],
-            "stderr_expanded": expand_pattern(step["std_err"], job, step_id),
-            "stdin_expanded": expand_pattern(step["std_in"], job, step_id),
-            "stdout_expanded": expand_pattern(step["std_out"], job, step_id),
+            "id": word(_step_id, _OF_JOB + "job_id", "step_id"),
+            "name": text("name"),
+            "stderr": text("std_err"),
+            "stdin": text("std_in"),
+            "stdout": text("std_out"),
+            "stderr_expanded": word(_expanded_of_step, "std_err", *_IN_STEP, "step_id"),
+            "stdin_expanded": word(_expanded_of_step, "std_in", *_IN_STEP, "step_id"),
+            "stdout_expanded": word(_expanded_of_step, "std_out", *_IN_STEP, "step_id"),
         },
-        "submit_line": step["submit_line"],
-        "task": {"distribution": layout_text(step["distribution"])},
+        "submit_line": text("submit_line"),
+        "task": {"distribution": word(layout_text, "distribution")},
         "tres": {
-            "requested": _usage(step, "in", listed),
-            "consumed": _usage(step, "out", listed),
-            "allocated": listed(step["tres_allocated"]),
+            "requested": _usage(ids, "in"),
+            "consumed": _usage(ids, "out"),
+            "allocated": _tres(ids, "tres_allocated"),
         },
     }
 
 
-def _usage(step: "Row", way: str, listed: "Tres") -> "dict[str, Any]":
-    """Return the usage lists of one direction; extremes carry their node and task."""
-    usage: dict[str, Any] = {}
-    for key in ("max", "min"):
-        column = f"tres_usage_{way}_{key}"
-        tasks, nodes = _values(step[f"{column}_task"]), _values(step[f"{column}_node"])
-        usage[key] = rows = []
-        for row in listed(step[column]):
-            name = f"{row['type']}/{row['name']}" if row["name"] else row["type"]
-            task = int(tasks.get(name) or 0)
-            rows.append({**row, "task": task, "node": nodes.get(name, "")})
-    usage["average"] = listed(step[f"tres_usage_{way}_ave"])
-    usage["total"] = listed(step[f"tres_usage_{way}_tot"])
-    return usage
+_IN_STEP = tuple(_OF_JOB + name for name in _NAMES)
+
+
+def _step_id(job_id: int, step_id: int) -> str:
+    return f"{job_id}.{step_name(step_id)}"
+
+
+def _frequency(step_id: int) -> "dict[str, Any]":
+    is_named = step_id < 0
+    frequency = number(0 if is_named else None)
+    return {
+        "requested_frequency": {"min": frequency, "max": frequency},
+        "governor": "0" if is_named else "Unknown",
+    }
+
+
+def _expanded_of_step(
+    name: str, job_id: int, array_job_id: int, task: int, user: str, job_name: str, step_id: int
+) -> str:
+    # Accounting has the numbers of special steps signed.
+    return expand_pattern(name, job_id, array_job_id, task, user, job_name, step_id % 2**32)
+
+
+# Resources ------------------------------------------------------------------------------------
+
+_RESOURCE: "Shape" = {
+    "type": text("type"), "name": text("name"), "id": count("id"), "count": count("count"),
+}  # fmt: skip
+_EXTREME: "Shape" = {**_RESOURCE, "task": count("task"), "node": text("node")}
+
+
+def _tres(ids: "dict[str, int]", column: str) -> Leaf:
+    """Return the leaf for a TRES list."""
+
+    def make(depth: int) -> "Callable[[str], bytes]":
+        resources = Template(_RESOURCE, places(_RESOURCE), depth + 1)
+        return lru_cache(1024)(lambda words: resources.listed(tres(words, ids)))
+
+    return Leaf((column,), make)
+
+
+def _usage(ids: "dict[str, int]", way: str) -> "Shape":
+    """Return the shape of the usage lists of one direction."""
+    column = f"tres_usage_{way}_"
+    return {
+        "max": _extremes(ids, f"{column}max"),
+        "min": _extremes(ids, f"{column}min"),
+        "average": _tres(ids, f"{column}ave"),
+        "total": _tres(ids, f"{column}tot"),
+    }
+
+
+def _extremes(ids: "dict[str, int]", column: str) -> Leaf:
+    """Return the leaf for a TRES list whose amounts were seen on a node, of a task."""
+
+    def make(depth: int) -> "Callable[[str, str, str], bytes]":
+        extremes = Template(_EXTREME, places(_EXTREME), depth + 1)
+
+        def made(words: str, node_words: str, task_words: str) -> bytes:
+            nodes, tasks = _values(node_words), _values(task_words)
+            rows = []
+            for kind, name, number_of, most in tres(words, ids):
+                full = f"{kind}/{name}" if name else kind
+                task = int(tasks.get(full) or 0)
+                rows.append((kind, name, number_of, most, task, nodes.get(full, "")))
+            return extremes.listed(rows)
+
+        return lru_cache(1024)(made)
+
+    return Leaf((column, f"{column}_node", f"{column}_task"), make)
+
+
+def places(names: "Iterable[str]") -> "dict[str, int]":
+    """Return the place of each column in a record."""
+    return {name: position for position, name in enumerate(names)}
+
+
+def tres(words: str, ids: "dict[str, int]") -> "list[tuple[str, str, int, int]]":
+    """Return type, name, id and count of each resource of a list, ordered by id."""
+    resources = []
+    for pair in words.split(",") if words else ():
+        full, _, amount_text = pair.rpartition("=")
+        kind, _, name = full.partition("/")
+        most = int(amount_text) if amount_text.isdigit() else 0
+        resources.append((kind, name, ids.get(full, 0), most))
+    return sorted(resources, key=lambda resource: resource[2])
 
 
 @lru_cache(1024)
-def _values(text: str) -> "dict[str, str]":
+def _values(words: str) -> "dict[str, str]":
     """Return a usage list as a table; of a name that comes twice the first value."""
-    pairs = [word.partition("=") for word in text.split(",")]
-    return {name: value for name, _, value in reversed(pairs)}
+    pairs = [pair.partition("=") for pair in words.split(",")]
+    return {name: amount_text for name, _, amount_text in reversed(pairs)}

@@ -33,3 +33,12 @@ def database_rows(
     data: bytes, sequence: int, kinds: tuple[Callable[[bytes], Any], ...], rows: list[Any]
 ) -> tuple[int, int]:
     """Append the rows of MariaDB's packets; return the bytes used and the next number."""
+
+def json_rows(
+    rows: Iterable[tuple[Any, ...]],
+    pieces: list[Any],
+    end: bytes,
+    between: bytes,
+    quote: Callable[[str], bytes],
+) -> bytes:
+    """Return rows as JSON texts of one shape, joined by `between`."""

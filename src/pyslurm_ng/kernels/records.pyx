@@ -511,3 +511,4 @@ cdef inline void _put(tuple row, Py_ssize_t place, object value) noexcept:
 include "msgpack_write.pxi"
 include "columns_of_text.pxi"
 include "database_rows.pxi"
+include "json_rows.pxi"

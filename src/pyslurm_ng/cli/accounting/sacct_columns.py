@@ -51,7 +51,12 @@ class Context:
 
 def elapsed_s(row: "Row", context: Context) -> int:
     """Return seconds of run time within the window, without suspension."""
-    return run_s(row, *context.span(row), context.now_us)
+    since_us: int = row.get("suspend_start_us") or 0
+    return run_s(*context.span(row), row["suspended_us"], since_us, context.now_us)
+
+
+def _planned_s(job: "Row", context: Context) -> int:
+    return planned_s(job["eligible_us"], job["start_us"], job["end_us"], context.now_us)
 
 
 def cpu_time(microseconds: int) -> str:
@@ -194,7 +199,7 @@ def _path(job: "Row", name: str, context: Context) -> str:
     if text and text[0] != "/" and (job["start_us"] or job["requeue_count"]):
         text = f"{job['work_dir']}/{text}"
     if context.expands:
-        return expand_pattern(text, job)
+        return expand_pattern(text, *[job[column] for column in _NAMES])
     return text
 
 
@@ -210,8 +215,8 @@ def _uid(job: "Row", context: Context) -> int:
     return int(job["uid"])
 
 
-_FILE = ("work_dir", "start_us", "requeue_count", "job_id", "array_job_id", "array_task_id", "user",
-         "name")  # fmt: skip
+_NAMES = ("job_id", "array_job_id", "array_task_id", "user", "name")
+_FILE = ("work_dir", "start_us", "requeue_count", *_NAMES)
 _SPAN = ("start_us", "end_us", "suspended_us")
 _JOB_SPAN = (*_SPAN, "suspend_start_us")
 _ID = ("job_id", "array_job_id", "array_task_id", "array_tasks", "het_job_id", "het_job_offset")
@@ -355,10 +360,10 @@ _add("End", _JOB_SPAN, lambda job, context: context.dates.text(context.span(job)
 _add("Suspended", ("suspended_us",), lambda job, _: long_time(job["suspended_us"] // SECOND_US),
      ("suspended_us",),
      lambda step, job, _: long_time(step["suspended_us"] // SECOND_US))  # fmt: skip
-_add("Planned", _PLANNED, lambda job, context: long_time(planned_s(job, context.now_us)))
+_add("Planned", _PLANNED, lambda job, context: long_time(_planned_s(job, context)))
 _add("PlannedCPU", _PLANNED,
-     lambda job, context: long_time(planned_s(job, context.now_us) * _cpus(job)))  # fmt: skip
-_add("PlannedCPURAW", _PLANNED, lambda job, context: planned_s(job, context.now_us) * _cpus(job))
+     lambda job, context: long_time(_planned_s(job, context) * _cpus(job)))  # fmt: skip
+_add("PlannedCPURAW", _PLANNED, lambda job, context: _planned_s(job, context) * _cpus(job))
 _add("Timelimit", ("time_limit_min",), _limit)
 _add("TimelimitRaw", ("time_limit_min",), _limit_raw)
 _add("ReservationId", ("reservation_id",), lambda job, _: job["reservation_id"] or "")
