@@ -20,6 +20,7 @@ from pyslurm_ng.dbd.database import Database
 from pyslurm_ng.dbd.purge.archive import ArchiveError
 from pyslurm_ng.dbd.purge.duty import Purge
 from pyslurm_ng.dbd.purge.rules import Policy, Rule, policy_of
+from pyslurm_ng.dbd.purge.step_size import MOST_S, StepSize
 from pyslurm_ng.model import events as ev
 from tests.dbd.accounting_room import (
     SECOND,
@@ -217,6 +218,31 @@ def test_a_transaction_takes_few_rows(store: Database) -> None:
     assert max(sizes) <= 6
     assert len(sizes) > 4
     assert job_ids(store) == []
+
+
+def test_a_transaction_is_short_however_slow_the_database() -> None:
+    """Its size follows from the time of the last one; a fast database is given more rows."""
+    now_s = 0.0
+    row_s = 0.01
+    taken: list[int] = []
+
+    def step(most: int) -> int:
+        nonlocal now_s
+        taken.append(most)
+        now_s += most * row_s
+        return most
+
+    size = StepSize(500, lambda: now_s)
+    for _ in range(5):
+        size.measured(step)
+    assert taken[-1] * row_s <= MOST_S, "a slow one"
+    row_s = 0.0001
+    for _ in range(12):
+        size.measured(step)
+    assert 450 < taken[-1] <= 500, "a fast one"
+    row_s = 1.0
+    for _ in range(3):
+        assert size.measured(step) > 0, "it goes on all the same"
 
 
 def test_most_rows_are_those_of_max_purge_limit() -> None:

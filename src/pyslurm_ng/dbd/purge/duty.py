@@ -26,6 +26,7 @@ from pyslurm_ng.dbd.purge import old_rows
 from pyslurm_ng.dbd.purge.archive import ArchiveError, ArchiveFile
 from pyslurm_ng.dbd.purge.loading import load
 from pyslurm_ng.dbd.purge.rules import KINDS, Policy, Rule
+from pyslurm_ng.dbd.purge.step_size import StepSize
 from pyslurm_ng.dbd.repeat import PAUSE_S, RepeatedWork
 from pyslurm_ng.dbd.rollup.periods import hour_of
 from pyslurm_ng.dbd.updates import store_value
@@ -121,11 +122,12 @@ class Purge:
         self, kind: str, cluster_id: int, before_us: int, policy: Policy, file: ArchiveFile | None
     ) -> int:
         """Remove old rows of a kind of a cluster, a few at a time."""
+        size = StepSize(policy.most_rows)
 
-        def transaction() -> int:
+        def transaction(most: int) -> int:
             with self._database.write() as connection:
                 until_us = old_rows.until(connection, kind, cluster_id, before_us)
-                rows = old_rows.find(connection, kind, cluster_id, until_us, policy.most_rows)
+                rows = old_rows.find(connection, kind, cluster_id, until_us, most)
                 if not rows:
                     return 0
                 if file is not None:
@@ -135,7 +137,7 @@ class Purge:
 
         count = 0
         while not self.thread.is_stopping:
-            gone = self._run(transaction)
+            gone = self._run(lambda: size.measured(transaction))
             if not gone:
                 return count
             count += gone

@@ -64,6 +64,12 @@ def remove(connection: sa.Connection, rows: Rows) -> int:
     """Delete rows; return how many."""
     for table, table_rows in rows.items():
         keys = list(table.primary_key.columns)
+        if connection.dialect.name != "sqlite":
+            # A statement for each row would wait for the server as often.
+            values = [tuple(row[key.name] for key in keys) for row in table_rows]
+            connection.execute(table.delete().where(sa.tuple_(*keys).in_(values)))
+            continue
+        # For a choice of several keys SQLite reads the whole table.
         condition = sa.and_(*[key == sa.bindparam(f"key_{key.name}") for key in keys])
         connection.execute(
             table.delete().where(condition),
