@@ -15,6 +15,7 @@ from pyslurm_ng.model.apply import apply
 from pyslurm_ng.model.batches import decode_batch
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.wire.messages import Done, Pong, encode
+from pyslurm_ng.wire.query_messages import Cancelled
 from tests.world.writer_ends import Heard
 from tests.world.writer_room import WriterRoom
 
@@ -144,6 +145,23 @@ def test_a_repeated_request_gets_its_first_answer(room: Room) -> None:
     assert first.told == [Done()]
     assert again.told == [encode(Done())]
     assert list(room.writer.cluster.licenses) == ["a"]
+
+
+def test_of_many_errors_only_the_first_are_remembered(room: Room) -> None:
+    """A signal to one job and 4 MiB of ids that are none were 4 MiB of journal and memory."""
+    errors = [(f"{number}{'x' * 60_000}", 2017, "Invalid job id specified") for number in range(50)]
+    outcome = Decision([ev.LicensesUpdated(5, (("a", 1),))], Cancelled(1, errors, ["b" * 5000]))
+    first, again = Heard(), Heard()
+    request = Request("a", b"r" * 16)
+    for heard in (first, again):
+        room.writer.change(lambda *_: outcome, request, CONTEXT, heard)
+        room.turn()
+        room.writer.on_durable(room.journal.appended)
+    assert first.last.errors == errors
+    remembered = msgspec.msgpack.decode(again.last, type=Cancelled)
+    assert (remembered.count, remembered.done) == (1, [])
+    assert remembered.errors == [(typed[:64], code, text) for typed, code, text in errors[:16]]
+    assert max(map(len, room.journal.payloads)) < 4096
 
 
 def test_the_first_answer_survives_a_restart(room: Room) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.replies import Replies
+from pyslurm_ng.model.replies import MOST_OF_USER, Replies
 
 DAY_US = 86_400_000_000
 ID = bytes(range(16))
@@ -34,3 +34,19 @@ def test_replies_are_forgotten_after_a_day_oldest_first() -> None:
     for number in range(3):
         apply(cluster, ev.RequestAnswered(number * DAY_US // 2, 1, bytes([number]) * 16, b"x"))
     assert [at_us for _, _, at_us, _ in cluster.replies] == [DAY_US // 2, DAY_US]
+
+
+def test_one_users_replies_have_bounded_room() -> None:
+    """Signals to a running job, without end, are each remembered; others' replies stay."""
+    replies = Replies()
+    replies.add(1, ID, 0, b"first")
+    size = MOST_OF_USER // 10
+    for number in range(30):
+        replies.add(2, bytes([number]) * 16, number, bytes(size))
+    kept = [request_id[0] for uid, request_id, _, _ in replies if uid == 2]
+    assert kept == list(range(21, 30))
+    assert replies.find(1, ID) == b"first"
+    replies.forget(100)
+    assert len(replies) == 0
+    replies.add(2, ID, 101, b"next")
+    assert replies.find(2, ID) == b"next"

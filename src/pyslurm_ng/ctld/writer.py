@@ -17,6 +17,7 @@ from functools import partial
 from typing import Protocol, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pyslurm_ng.base.errors import Errno, Reject, error_text
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
@@ -27,8 +28,11 @@ from pyslurm_ng.model.apply import apply
 from pyslurm_ng.model.batches import about_bytes, encode_batch
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.wire.messages import Done, encode
+from pyslurm_ng.wire.query_messages import Cancelled, JobsChanged
 
 _NO_REQUEST_ID = bytes(16)
+_MOST_REMEMBERED = 4096
+_ERRORS_REMEMBERED, _ID_REMEMBERED = 16, 64
 
 
 class Journal(Protocol):
@@ -175,7 +179,10 @@ class Writer:
             if request_id != _NO_REQUEST_ID:
                 events.append(
                     ev.RequestAnswered(
-                        time_us=context.now_us, uid=uid, request_id=request_id, reply=body
+                        time_us=context.now_us,
+                        uid=uid,
+                        request_id=request_id,
+                        reply=_remembered(reply, body),
                     )
                 )
             self.wrote(context.caller, self._record(events))
@@ -339,3 +346,19 @@ def _name(event: ev.AnyEvent) -> str:
     """Return what an event is, and of which job."""
     job_id = getattr(event, "job_id", 0)
     return f"{type(event).__name__} of job {job_id}" if job_id else type(event).__name__
+
+
+def _remembered(reply: Struct, body: bytes) -> bytes:
+    """Return what a repeated request gets: of a long list of errors the first ones, cut.
+
+    Each is about an id as the user has typed it, so a short change could be answered by megabytes.
+    """
+    if len(body) <= _MOST_REMEMBERED or not isinstance(reply, Cancelled | JobsChanged):
+        return body
+    errors = [
+        (typed[:_ID_REMEMBERED], code, text)
+        for typed, code, text in reply.errors[:_ERRORS_REMEMBERED]
+    ]
+    if isinstance(reply, Cancelled):
+        reply = replace(reply, done=[])
+    return encode(replace(reply, errors=errors))
