@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -97,7 +98,7 @@ def _stream(
     if _is_known(headers, tag):
         return Response(status_code=304, headers={"ETag": tag, **_USUAL})
     more = {**streamed.more, **call.envelope(), "warnings": call.warnings}
-    pieces = _pieces(streamed, more)
+    pieces = _begun(_pieces(streamed, more))
     if form == YAML:
         return plain(200, _whole(pieces), YAML, tag=tag)
     sent = {**_USUAL, "ETag": tag, "Vary": "Accept, Accept-Encoding, X-SLURM-USER-NAME"}
@@ -115,6 +116,12 @@ def _pieces(streamed: Streamed, more: dict[str, Any]) -> Iterator[bytes]:
         lead = ","
     begin = lead if lead != "," else ""
     yield begin.encode() + b"]," + msgspec.json.encode(more)[1:]
+
+
+def _begun(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Return the pieces, the first of which is made now: what is wrong with it has a status."""
+    first = next(pieces)
+    return chain((first,), pieces)
 
 
 def _whole(pieces: Iterator[bytes]) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import grp
+import logging
 import os
 import pwd
 import sys
@@ -43,6 +44,7 @@ def run(options: Options, log: DaemonLog) -> int:
         _check_user(daemons)
     application.THREADS = options.threads
     faults = Faults(log)
+    _log_to(faults)
     service = Service(daemons, options.kinds, options.versions, options.tags, faults)
     app = build_app(service)
     if is_inetd:
@@ -53,6 +55,25 @@ def run(options: Options, log: DaemonLog) -> int:
     tell_systemd("READY=1")
     serve(app, options, sockets)
     return 0
+
+
+class _FaultHandler(logging.Handler):
+    """Counts what uvicorn reports: an answer that broke off in the middle, for instance."""
+
+    def __init__(self, faults: Faults) -> None:
+        super().__init__(logging.ERROR)
+        self._faults = faults
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Count one error."""
+        error = record.exc_info[1] if record.exc_info else None
+        self._faults.note("http", record.getMessage()[:200], error)
+
+
+def _log_to(faults: Faults) -> None:
+    logger = logging.getLogger("uvicorn.error")
+    logger.propagate = False
+    logger.addHandler(_FaultHandler(faults))
 
 
 def _become(options: Options) -> None:

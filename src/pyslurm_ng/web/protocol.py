@@ -28,6 +28,7 @@ class RestProtocol(H11Protocol):
     def __init__(self, *args: Any, **keywords: Any) -> None:
         super().__init__(*args, **keywords)
         self._head_timer: asyncio.TimerHandle | None = None
+        self._since = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a connection, unless there are too many."""
@@ -35,11 +36,27 @@ class RestProtocol(H11Protocol):
         connection = transport.get_extra_info("socket")
         if connection is not None and connection.family == socket.AF_UNIX:
             self._take_peer(connection)
-        if len(self.connections) > self.most_connections:
+        self._since = self.loop.time()
+        if len(self.connections) > self.most_connections and not self._make_room():
             transport.write(_BUSY)
             transport.close()
             return
         self._await_head()
+
+    def _make_room(self) -> bool:
+        """End the connection that has been at rest for longest; return whether there was one."""
+        others = [
+            connection
+            for connection in self.connections
+            if isinstance(connection, RestProtocol)
+            and connection is not self
+            and connection._is_at_rest()
+            and not connection.transport.is_closing()
+        ]
+        if not others:
+            return False
+        min(others, key=lambda connection: connection._since).transport.abort()
+        return True
 
     def _take_peer(self, connection: socket.socket) -> None:
         raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
@@ -51,6 +68,7 @@ class RestProtocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Read on; a head that comes in drops has only so long."""
+        self._since = self.loop.time()
         if self._is_at_rest() and self._head_timer is None:
             self._await_head()
         super().data_received(data)

@@ -15,6 +15,8 @@ TOO_MANY, NOT_BUILT, UNREACHABLE = 429, 501, 502
 _UNKNOWN = (Errno.ESLURM_INVALID_JOB_ID, Errno.ESLURM_INVALID_NODE_NAME)
 _STATUS = {
     Errno.SLURM_PROTOCOL_AUTHENTICATION_ERROR: UNAUTHORIZED,
+    # What daemons say of a field that is out of its bounds.
+    Errno.SLURM_PROTOCOL_INSANE_MSG_LENGTH: BAD_REQUEST,
     Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF: TOO_MANY,
     Errno.ESLURM_NOT_SUPPORTED: NOT_BUILT,
 }
@@ -63,7 +65,7 @@ def refusal_of(
     """
     number = error.code
     status = UNPROCESSABLE
-    if is_unreachable(number):
+    if is_unreachable(number) and number not in _STATUS:
         status = UNREACHABLE
     elif may_be_unknown and number in _UNKNOWN:
         status = NOT_FOUND

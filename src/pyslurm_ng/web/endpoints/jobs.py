@@ -61,9 +61,9 @@ def checked_id(text: str, source: str, payload: dict[str, Any]) -> str:
 
 def _listed(call: Call, job_filter: dict[str, Any]) -> Answer:
     since_s = update_time(call)
-    words = call.query.get("flags", "").upper().split(",")
-    flags = SHOW_ALL | (SHOW_DETAIL if words == [""] or "DETAIL" in words else 0)
-    reply = call.controller.call("ShowJobs", {"filter": job_filter, "flags": flags})
+    # The keys of a job are the same whatever `flags` says, so its details are always needed.
+    request = {"filter": job_filter, "flags": SHOW_ALL | SHOW_DETAIL}
+    reply = call.controller.call("ShowJobs", request)
     refuse_unchanged(reply, since_s)
     more = {
         "last_backfill": seconds(reply["now_us"] // SECOND_US * SECOND_US),

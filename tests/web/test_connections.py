@@ -1,0 +1,208 @@
+"""Connections to slurmrestd: how many, how slow, and who is at the other end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from uvicorn.server import ServerState
+
+from pyslurm_ng.web import bodies, protocol
+from pyslurm_ng.web.app import Service, build_app
+from pyslurm_ng.web.daemons import Daemons
+from pyslurm_ng.web.options import Options
+from pyslurm_ng.web.protocol import RestProtocol
+from pyslurm_ng.web.server import configuration
+from tests.cli.reference_cluster import queue
+from tests.web.front import CONF, FrontClient
+
+PING = b"GET /slurm/v0.0.46/ping HTTP/1.1\r\nHost: x\r\n\r\n"
+POST = b"POST /slurm/v0.0.46/job/submit HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+
+
+def application() -> Starlette:
+    cluster = queue()
+
+    def make(conf: Any, audience: str, requester: Any) -> Any:
+        return FrontClient(cluster, requester)
+
+    return build_app(Service(Daemons(CONF, make)))
+
+
+@contextlib.asynccontextmanager
+async def serving(path: Path, most: int = 100) -> AsyncIterator[set[Any]]:
+    """Serve on a Unix socket; yield the connections there are."""
+    config = configuration(application(), Options(most_connections=most))
+    config.load()
+    state = ServerState()
+    loop = asyncio.get_running_loop()
+
+    def make() -> asyncio.Protocol:
+        return RestProtocol(config=config, server_state=state, app_state={})
+
+    server = await loop.create_unix_server(make, str(path))
+    try:
+        yield state.connections
+    finally:
+        server.close()
+        for connection in list(state.connections):
+            connection.transport.abort()
+
+
+def run(path: Path, story: Callable[[str, set[Any]], Any], most: int = 100) -> None:
+    async def main() -> None:
+        async with serving(path, most) as connections:
+            await asyncio.wait_for(story(str(path), connections), 30)
+
+    asyncio.run(main())
+
+
+async def answer(path: str, request: bytes) -> tuple[int, bytes]:
+    """Return status and body of the answer to raw bytes; 0 if the connection just ends."""
+    reader, writer = await asyncio.open_unix_connection(path)
+    writer.write(request)
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = 0
+        for line in head.lower().split(b"\r\n"):
+            if line.startswith(b"content-length:"):
+                length = int(line.partition(b":")[2])
+        return int(head.split()[1]), await reader.readexactly(length)
+    except asyncio.IncompleteReadError:
+        return 0, b""
+    finally:
+        writer.close()
+
+
+def test_the_kernel_says_who_asks(tmp_path: Path) -> None:
+    """Over a Unix socket this user needs no token; the answer says where it came from."""
+
+    async def story(path: str, connections: set[Any]) -> None:
+        status, body = await answer(path, PING)
+        client = json.loads(body)["meta"]["client"]
+        assert status == 200
+        assert client["source"].startswith(f"unix:{path}(fd:")
+        import pwd
+
+        assert client["user"] == pwd.getpwuid(os.geteuid()).pw_name
+
+    run(tmp_path / "s", story)
+
+
+def test_a_slow_head_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A drop now and then keeps no connection open, a request that is answered does."""
+    monkeypatch.setattr(protocol, "HEAD_S", 0.2)
+
+    async def story(path: str, connections: set[Any]) -> None:
+        reader, writer = await asyncio.open_unix_connection(path)
+        writer.write(PING[:20])
+        assert await reader.read() == b""
+        writer.close()
+        assert (await answer(path, PING))[0] == 200
+
+    run(tmp_path / "s", story)
+
+
+def test_a_slow_body_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 408, and the connection ends."""
+    monkeypatch.setattr(bodies, "BODY_S", 0.2)
+
+    async def story(path: str, connections: set[Any]) -> None:
+        status, body = await answer(path, POST + b"Content-Length: 100\r\n\r\n{")
+        assert status == 408
+        assert json.loads(body)["errors"]
+
+    run(tmp_path / "s", story)
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        (POST + b"Content-Length: 1000000000\r\n\r\n", 413),
+        (POST + b"Content-Length: -1\r\n\r\n", 400),
+        (POST + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n{", 400),
+        (POST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
+        (b"GET /slurm/v0.0.46/ping HTTP/1.1\r\nHost: x\r\nX: a\nb\r\n\r\n", 400),
+        (b"GET /%ff%fe HTTP/1.1\r\nHost: x\r\n\r\n", 404),
+        (b"GET / HTTP/9.9\r\n\r\n", 404),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc", 400),
+        (b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 404),
+        (b"GET /slurm/v0.0.46/ping HTTP/1.1\r\n" + b"A: b\r\n" * 20_000 + b"\r\n", 400),
+    ],
+)
+def test_what_is_no_http(tmp_path: Path, request_bytes: bytes, status: int) -> None:
+    """Each is refused with 4xx, and the next request is answered."""
+
+    async def story(path: str, connections: set[Any]) -> None:
+        assert (await answer(path, request_bytes))[0] == status
+        assert (await answer(path, PING))[0] == 200
+
+    run(tmp_path / "s", story)
+
+
+def test_a_body_in_chunks_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever length it does not name."""
+    monkeypatch.setattr(bodies, "MOST_BODY_BYTES", 1000)
+
+    async def story(path: str, connections: set[Any]) -> None:
+        chunk = b"200\r\n" + b"a" * 512 + b"\r\n"
+        status, _ = await answer(path, POST + b"Transfer-Encoding: chunked\r\n\r\n" + 3 * chunk)
+        assert status == 413
+
+    run(tmp_path / "s", story)
+
+
+def test_idle_connections_give_way(tmp_path: Path) -> None:
+    """Who opens many keeps nobody out: the one longest at rest is ended for a new one."""
+
+    async def story(path: str, connections: set[Any]) -> None:
+        idle = [await asyncio.open_unix_connection(path) for _ in range(8)]
+        assert (await answer(path, PING))[0] == 200
+        assert len(connections) <= 5
+        assert await idle[0][0].read() == b""
+        for _, writer in idle:
+            writer.close()
+
+    run(tmp_path / "s", story, most=4)
+
+
+def test_busy_connections_do_not(tmp_path: Path) -> None:
+    """If all are being answered, the next one is told to come back."""
+
+    async def story(path: str, connections: set[Any]) -> None:
+        busy = []
+        for _ in range(2):
+            reader, writer = await asyncio.open_unix_connection(path)
+            writer.write(POST + b"Content-Length: 10\r\n\r\n{")
+            busy.append((reader, writer))
+        while not all(connection.cycle for connection in connections):
+            await asyncio.sleep(0)
+        assert (await answer(path, PING))[0] == 503
+        for _, writer in busy:
+            writer.close()
+
+    run(tmp_path / "s", story, most=2)
+
+
+def test_listening(tmp_path: Path) -> None:
+    """host:port and unix:/path; a socket file that nobody serves is replaced."""
+    from pyslurm_ng.web.listening import listeners
+    from pyslurm_ng.web.options import BadOptions
+
+    path = tmp_path / "rest.sock"
+    for _ in range(2):
+        sockets = listeners([f"unix:{path}", "127.0.0.1:0"])
+        assert [listener.family for listener in sockets] == [socket.AF_UNIX, socket.AF_INET]
+        for listener in sockets:
+            listener.close()
+    for address in ("x", "unix:relative", "127.0.0.1:99999", "127.0.0.1:http"):
+        with pytest.raises(BadOptions):
+            listeners([address])
