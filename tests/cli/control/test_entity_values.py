@@ -121,3 +121,32 @@ def test_creation_has_its_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
     printed = run(monkeypatch, "create PartitionName=new Nodes=unknown")
     text = "Error creating the partition: Invalid node name specified\n"
     assert printed == Printed("", text, 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("MaxNodes=1k", "MaxNodes=1024"),
+        ("MinNodes=0 MaxNodes=2M", "MaxNodes=2097152"),
+        ("AllocNodes=login AllocNodes=all", "AllocNodes=ALL"),
+        ("CpuBind=cores", "CpuBind=cores"),
+        ("CpuBind=socket", "CpuBind=sockets"),
+        ("CpuBind=none", "CpuBind=none"),
+        (
+            "JobDefaults=DefCpuPerGPU=2,DefMemPerGPU=100",
+            "JobDefaults=DefCpuPerGPU=2,DefMemPerGPU=100",
+        ),
+        ("DefCpuPerGPU=3", "JobDefaults=DefCpuPerGPU=3"),
+        ("JobDefaults=", "JobDefaults=(null)"),
+    ],
+)
+def test_values_of_partitions_are_shown_as_slurms(
+    words: str, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in another spelling than that of slurm.conf; ALL is no host."""
+    reference = queue()
+    line = ["scontrol", "update", "PartitionName=debug", *words.split()]
+    assert run_command(monkeypatch, reference, "root", line) == Printed("", "", 0)
+    printed = run_command(monkeypatch, reference, "alice", ["scontrol", "show", "part", "debug"])
+    assert shown in printed.stdout.split()
+    assert reference.cluster.partitions["debug"].alloc_nodes == ""

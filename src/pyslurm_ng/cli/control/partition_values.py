@@ -57,6 +57,14 @@ def complaint(name: str, shown: str, word: str) -> str:
     return f"scontrol: error: Invalid {shown} value: {value}"
 
 
+def plain(name: str, value: str) -> str:
+    """Return a value as slurm.conf writes it: counts without suffix, one kind of binding."""
+    if name in ("maxnodes", "minnodes") and value[-1:] in ("k", "K", "m", "M"):
+        digits = value[:-1]
+        return str(int(digits) << (10 if value[-1] in "kK" else 20)) if digits.isdigit() else value
+    return value.removesuffix("s") if name == "cpubind" else value
+
+
 def job_defaults(word: str) -> "dict[str, str]":
     """Return the keys that `JobDefaults=DefCpuPerGPU=2,DefMemPerGPU=100` stands for; {} for none.
 

@@ -173,7 +173,8 @@ def partition_lines(row: "Row", preempt_mode: str) -> "list[str]":
     qos = f"AllowQos={_everybody(row['allow_qos'])}"
     if row["deny_qos"] and not row["allow_qos"]:
         qos = f"DenyQos={','.join(row['deny_qos'])}"
-    bind = f" CpuBind={row['cpu_bind']}" if row["cpu_bind"] else ""
+    kind = row["cpu_bind"]
+    bind = f" CpuBind={kind}{'s' * (kind != 'none')}" if kind else ""
     over = row["over_time_limit_min"]
     over_text = "NONE" if over == NO_VAL else _unlimited(over)
     if row["def_mem_per_cpu_mib"]:

@@ -416,7 +416,7 @@ def _partition(session: "Session", settings: "list[tuple[str, str, str]]", *, cr
             if not values:
                 fail("slurm_update error: Invalid JobDefaults specification")
         elif name:
-            values = {name: value}
+            values = {name: partition_values.plain(name, value)}
         else:
             say(f"scontrol: error: Update of this parameter is not supported: {word}\n")
             fail("scontrol: error: Request aborted")

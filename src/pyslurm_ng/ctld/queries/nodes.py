@@ -413,6 +413,14 @@ def show_partitions(
     )
 
 
+def _job_defaults(partition: Partition) -> str:
+    words = (
+        ("DefCpuPerGPU", partition.def_cpus_per_gpu),
+        ("DefMemPerGPU", partition.def_mem_per_gpu_mib),
+    )
+    return ",".join(f"{name}={amount}" for name, amount in words if amount)
+
+
 def _partition_values(
     cluster: Cluster,
     partition: Partition,
@@ -433,6 +441,7 @@ def _partition_values(
         "total_cpus": total["cpu"],
         "total_nodes": len(nodes),
         "tres": format_tres(total),
+        "job_defaults": _job_defaults(partition),
         # Empty for the cluster's own, which every partition that names none has been given.
         "preempt_mode": "" if partition.preempt_mode == cluster_mode else partition.preempt_mode,
     }

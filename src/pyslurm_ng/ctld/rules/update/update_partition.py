@@ -115,6 +115,8 @@ def changed_partition(
 
 def _take(fields: dict[str, Any], attribute: str, value: Any) -> None:
     name = _FIELDS.get(attribute, attribute)
+    if attribute == "alloc_nodes" and value.upper() == "ALL":
+        value = ""
     if attribute in _JOINED:
         value = ",".join(value)
     elif attribute == "over_subscribe" and value == "EXCLUSIVE":
