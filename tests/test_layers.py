@@ -75,6 +75,7 @@ LIBRARIES = {
     "starlette": ["web"],
     "uvicorn": ["web"],
     "anyio": ["web"],
+    "jinja2": ["web.page"],
     "jwt": ["wire.auth_jwt"],
 }
 

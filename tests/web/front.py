@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.routing import BaseRoute
 
 from pyslurm_ng.web.app import Service, build_app
 from pyslurm_ng.web.daemons import Daemons
@@ -137,8 +138,17 @@ def _json(body: Any) -> bytes:
     return json.dumps(body).encode()
 
 
-def front(reference: ReferenceCluster | None = None, user: str = "alice", **service: Any) -> Front:
-    """Return a client of the application over a cluster; "" for no user."""
+def front(
+    reference: ReferenceCluster | None = None,
+    user: str = "alice",
+    more: Callable[[Service], list[BaseRoute]] | None = None,
+    **service: Any,
+) -> Front:
+    """Return a client of the application over a cluster; "" for no user.
+
+    Args:
+        more: makes further routes, such as those of the pages.
+    """
     cluster = reference or queue()
     # The recorded cluster's associations are in its database only.
     cluster.conf = replace(cluster.conf, accounting_storage_enforce=())
@@ -147,4 +157,5 @@ def front(reference: ReferenceCluster | None = None, user: str = "alice", **serv
     def make(conf: Mapping[str, str], audience: str, requester: Requester) -> Any:
         return FrontClient(cluster, requester)
 
-    return Front(build_app(Service(Daemons(CONF, make), **service)), user, state)
+    shared = Service(Daemons(CONF, make), **service)
+    return Front(build_app(shared, more(shared) if more else None), user, state)

@@ -27,6 +27,7 @@ Usage: slurmrestd [OPTIONS] [HOST:PORT | unix:PATH]...
                   Print the OpenAPI description and end.
   --max-connections COUNT
                   Connections that are served at the same time (1024).
+  --no-pages      Serve the REST interface alone.
   --tls-cert FILE, --tls-key FILE
                   Serve HTTPS on HOST:PORT.
 Without an address and with a socket or a pipe as standard input it serves that (inetd).
@@ -67,6 +68,7 @@ class Options:
     tls_key: str = ""
     prints_openapi: bool = False
     checks_user: bool = True
+    has_pages: bool = True
 
 
 def parse_options(argv: list[str], environment: Mapping[str, str] = os.environ) -> Options | int:
@@ -76,7 +78,8 @@ def parse_options(argv: list[str], environment: Mapping[str, str] = os.environ) 
         BadOptions: a value is wrong.
         Listing: 'list' was asked for.
     """
-    long = ["version", "help", "generate-openapi-spec", "max-connections=", "tls-cert=", "tls-key="]
+    long = ["version", "help", "generate-openapi-spec", "max-connections=", "no-pages", "tls-cert=",
+            "tls-key="]  # fmt: skip
     line = read_command_line("slurmrestd", argv, "a:d:f:g:hs:t:u:vV", long, USAGE)
     if isinstance(line, int):
         return line
@@ -89,6 +92,7 @@ def parse_options(argv: list[str], environment: Mapping[str, str] = os.environ) 
         tls_cert=values.get("--tls-cert", ""),
         tls_key=values.get("--tls-key", ""),
         prints_openapi="--generate-openapi-spec" in line.names,
+        has_pages="--no-pages" not in line.names,
     )
     options.kinds = frozenset(
         _chosen(

@@ -18,6 +18,7 @@ from pyslurm_ng.web.daemons import Daemons
 from pyslurm_ng.web.listening import is_connection, is_pipe_or_file, listeners
 from pyslurm_ng.web.openapi import description
 from pyslurm_ng.web.options import BadOptions, Options
+from pyslurm_ng.web.page.routes import routes
 from pyslurm_ng.web.server import serve, serve_input
 
 
@@ -46,7 +47,7 @@ def run(options: Options, log: DaemonLog) -> int:
     faults = Faults(log)
     _log_to(faults)
     service = Service(daemons, options.kinds, options.versions, options.tags, faults)
-    app = build_app(service)
+    app = build_app(service, routes(service) if options.has_pages else [])
     if is_inetd:
         serve_input(app, options)
         return 0

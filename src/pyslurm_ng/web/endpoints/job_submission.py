@@ -37,6 +37,13 @@ def submit(call: Call) -> Answer:
     return {"job_id": reply["job_id"], "step_id": "batch", **_notes(call, reply, _SOURCE)}
 
 
+def test(call: Call) -> dict[str, Any]:
+    """Return when and where the job of a submission would start; nothing is made."""
+    body = call.body or {}
+    request = _requests(call, body, _descriptions(body, "job", "jobs"), "job", "jobs")[0]
+    return call.controller.call("TestJob", {"request": request})
+
+
 def allocate(call: Call) -> Answer:
     """Queue an allocation that lasts until it is cancelled or its time is over."""
     body = call.body or {}

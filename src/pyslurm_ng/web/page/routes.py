@@ -1,0 +1,261 @@
+"""The pages' addresses: looking, and the forms that change something."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from pyslurm_ng import __version__
+from pyslurm_ng.web.app import Service
+from pyslurm_ng.web.call import Call
+from pyslurm_ng.web.endpoints import cluster
+from pyslurm_ng.web.page import changes, views
+from pyslurm_ng.web.page.session import (
+    Visitor,
+    check_seal,
+    form_of,
+    log_in,
+    log_out,
+    visitor_of,
+)
+from pyslurm_ng.web.refusal import UNAUTHORIZED, Refusal, refusal_of
+from pyslurm_ng.web.requester import JWT, requester_of
+from pyslurm_ng.wire.daemon_link import SlurmError
+
+_HERE = Path(__file__).parent
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; "
+    "connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+Context = dict[str, Any]
+Look = Callable[[Call, Request], tuple[str, Context]]
+_templates = Environment(
+    loader=FileSystemLoader(_HERE / "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+
+def routes(service: Service) -> list[BaseRoute]:
+    """Return the pages' routes."""
+    looks: dict[str, Look] = {
+        "/": _overview,
+        "/jobs": _jobs,
+        "/jobs/{job}": _job,
+        "/jobs/{job}/script": _script,
+        "/nodes": _nodes,
+        "/plan": _plan,
+        "/shares": _shares,
+        "/scheduler": _scheduler,
+        "/submit": _empty_form,
+    }
+    shown: list[BaseRoute] = [
+        Route(path, _endpoint(functools.partial(_show, service, look)), methods=["GET"])
+        for path, look in looks.items()
+    ]
+    return [
+        *shown,
+        Route("/jobs/{job}/{verb}", _endpoint(functools.partial(_act, service)), methods=["POST"]),
+        Route("/submit", _endpoint(functools.partial(_submit, service)), methods=["POST"]),
+        Route("/login", _endpoint(functools.partial(_login, service)), methods=["GET", "POST"]),
+        Route("/logout", _endpoint(functools.partial(_logout, service)), methods=["POST"]),
+        Mount("/static", StaticFiles(directory=_HERE / "files")),
+    ]
+
+
+def _endpoint(
+    serve: Callable[[Request], Awaitable[Response]],
+) -> Callable[[Request], Awaitable[Response]]:
+    """Return a coroutine function that answers refusals with a page."""
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            return await serve(request)
+        except Refusal as refusal:
+            if refusal.status == UNAUTHORIZED and request.method == "GET":
+                return RedirectResponse(f"/login?next={request.url.path}", 303, _HEADERS)
+            return _page("problem.html", {"refusal": refusal, "visitor": None}, refusal.status)
+
+    return endpoint
+
+
+def _page(name: str, context: Mapping[str, Any], status: int = 200) -> Response:
+    text = _templates.get_template(name).render(version=__version__, **context)
+    return Response(text, status, _HEADERS, "text/html")
+
+
+async def _in_thread(
+    service: Service, visitor: Visitor, request: Request, work: Callable[[Call], Any]
+) -> Any:
+    """Return what work that asks the daemons gives."""
+    call = Call("slurm", service.versions[-1], visitor.requester, service.daemons)
+
+    def guarded() -> Any:
+        try:
+            return work(call)
+        except SlurmError as error:
+            raise refusal_of(error, error.text, request.url.path, may_be_unknown=True) from None
+        except Refusal:
+            raise
+        except Exception as error:  # noqa: BLE001 - it costs this request only
+            service.faults.note("request", f"{request.url.path} failed", error)
+            raise Refusal(500, "internal error", source="slurmrestd") from None
+        finally:
+            call.close()
+
+    return await service.in_thread(visitor.requester, guarded)
+
+
+async def _show(service: Service, look: Look, request: Request) -> Response:
+    visitor = visitor_of(service, request)
+
+    def work(call: Call) -> Response:
+        name, context = look(call, request)
+        common = {"visitor": visitor, "cluster": service.daemons.cluster, "told": ""}
+        return _page(name, {**common, **context})
+
+    answer = await _in_thread(service, visitor, request, work)
+    assert isinstance(answer, Response)
+    return answer
+
+
+# Looking --------------------------------------------------------------------------------------
+
+
+def _overview(call: Call, request: Request) -> tuple[str, Context]:
+    own = views.Chosen(user=call.requester.name)
+    statistics: Context = cluster.diagnostics(call)["statistics"]  # type: ignore[index]
+    return "overview.html", {**views.nodes(call), "own": views.queue(call, own),
+                             "statistics": statistics}  # fmt: skip
+
+
+def _jobs(call: Call, request: Request) -> tuple[str, Context]:
+    asked = {name: text[:200] for name, text in request.query_params.items()}
+    page = asked.get("page", "1")
+    chosen = views.Chosen(
+        asked.get("user", ""), asked.get("partition", ""), asked.get("state", ""),
+        asked.get("text", ""), int(page) if page.isdecimal() and len(page) < 8 else 1,
+    )  # fmt: skip
+    return "jobs.html", views.queue(call, chosen)
+
+
+def _job(call: Call, request: Request) -> tuple[str, Context]:
+    return "job.html", {"id": request.path_params["job"],
+                        **views.job(call, request.path_params["job"])}  # fmt: skip
+
+
+def _script(call: Call, request: Request) -> tuple[str, Context]:
+    job = request.path_params["job"]
+    return "script.html", {"id": job, "script": views.script(call, job)}
+
+
+def _nodes(call: Call, request: Request) -> tuple[str, Context]:
+    return "nodes.html", views.nodes(call)
+
+
+def _plan(call: Call, request: Request) -> tuple[str, Context]:
+    return "plan.html", views.plan(call)
+
+
+def _shares(call: Call, request: Request) -> tuple[str, Context]:
+    answer: Context = cluster.fair_shares(call)["shares"]  # type: ignore[index]
+    return "shares.html", {"rows": answer["shares"]}
+
+
+def _scheduler(call: Call, request: Request) -> tuple[str, Context]:
+    statistics: Context = cluster.diagnostics(call)["statistics"]  # type: ignore[index]
+    rows = [(name, value) for name, value in statistics.items() if isinstance(value, int)]
+    return "scheduler.html", {"rows": rows, "statistics": statistics}
+
+
+def _empty_form(call: Call, request: Request) -> tuple[str, Context]:
+    return "submit.html", {"form": changes.usual_form(call), "estimate": None, "wrong": ""}
+
+
+# Changing -------------------------------------------------------------------------------------
+
+
+async def _act(service: Service, request: Request) -> Response:
+    """Cancel, hold, release or requeue a job."""
+    visitor = visitor_of(service, request)
+    check_seal(visitor, await form_of(request))
+    job, verb = request.path_params["job"], request.path_params["verb"]
+    await _in_thread(service, visitor, request, lambda call: changes.act(call, job, verb))
+    return RedirectResponse(f"/jobs/{job}", 303, _HEADERS)
+
+
+async def _submit(service: Service, request: Request) -> Response:
+    """Submit the form, or say when its job would start."""
+    visitor = visitor_of(service, request)
+    form = await form_of(request)
+    check_seal(visitor, form)
+    only_tests = "estimate" in form
+
+    def work(call: Call) -> Response:
+        shown = {**changes.usual_form(call), **form}
+        context = {"visitor": visitor, "cluster": service.daemons.cluster, "told": "",
+                   "form": shown, "estimate": None, "wrong": ""}  # fmt: skip
+        try:
+            if only_tests:
+                context["estimate"] = changes.estimate(call, form)
+                return _page("submit.html", context)
+            job_id = changes.submit(call, form)
+        except (Refusal, SlurmError) as error:
+            text = error.text or getattr(error, "description", "")
+            return _page("submit.html", {**context, "wrong": text}, 422)
+        return RedirectResponse(f"/jobs/{job_id}", 303, _HEADERS)
+
+    answer = await _in_thread(service, visitor, request, work)
+    assert isinstance(answer, Response)
+    return answer
+
+
+async def _login(service: Service, request: Request) -> Response:
+    """Take a token: from the form, or once from the address that `pyslurm-ng up` prints."""
+    follow = request.query_params.get("next", "/")
+    if request.method == "GET":
+        return _page("login.html", {"follow": follow, "wrong": "", "visitor": None})
+    form = await form_of(request)
+    token = form.get("token", "").strip()
+    follow = form.get("next", "/")
+    if not follow.startswith("/") or follow.startswith("//") or "\\" in follow:
+        follow = "/"
+    try:
+        requester = requester_of({"x-slurm-user-token": token}, None, service.kinds & {JWT})
+        visitor = Visitor(requester, "")
+        await _in_thread(service, visitor, request, _check_token)
+    except Refusal as refusal:
+        wrong = refusal.text or refusal.description
+        context = {"follow": follow, "wrong": wrong, "visitor": None}
+        return _page("login.html", context, UNAUTHORIZED)
+    response = RedirectResponse(follow, 303, _HEADERS)
+    log_in(response, token, is_secure=request.url.scheme == "https")
+    return response
+
+
+def _check_token(call: Call) -> None:
+    """Ask the controller something small: it is who believes a token or does not."""
+    call.controller.call("ShowLicenses", {"names": []})
+
+
+async def _logout(service: Service, request: Request) -> Response:
+    check_seal(visitor_of(service, request), await form_of(request))
+    response = RedirectResponse("/login", 303, _HEADERS)
+    log_out(response)
+    return response
