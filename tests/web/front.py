@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute
 from pyslurm_ng.web.app import Service, build_app
 from pyslurm_ng.web.daemons import Daemons
 from pyslurm_ng.web.requester import Requester
-from tests.cli.reference_cluster import ReferenceCluster, queue
+from tests.cli.reference_cluster import GOLDEN, NOW_US, ReferenceCluster, queue
 
 CONF = {
     "ClusterName": "demo",
@@ -33,7 +33,9 @@ class FrontClient:
     def call(
         self, kind: str, fields: dict[str, Any], timeout_s: float | None = None
     ) -> dict[str, Any]:
-        """Ask."""
+        """Ask; of slurm.conf the recorded cluster's lines are shown."""
+        if kind == "ShowConfig":
+            return {"lines": _config_lines(), "now_us": NOW_US}
         return self._client.call(kind, fields)
 
     def change(
@@ -48,6 +50,12 @@ class FrontClient:
 
     def close(self) -> None:
         """Do nothing: there is no connection."""
+
+
+def _config_lines() -> list[str]:
+    """Return what scontrol show config printed there."""
+    text = (GOLDEN / "scontrol" / "config.txt").read_text()
+    return text.split("----- stdout\n")[1].split("----- stderr")[0].splitlines()
 
 
 def token_of(name: str) -> str:

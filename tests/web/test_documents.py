@@ -11,6 +11,7 @@ from tests.web.validation import complaints
 
 READ = [
     ("/slurm/{version}/ping/", {}),
+    ("/slurm/{version}/conf", {}),
     ("/slurm/{version}/diag/", {}),
     ("/slurm/{version}/jobs/", {}),
     ("/slurm/{version}/job/{job_id}", {"job_id": "27"}),

@@ -11,6 +11,7 @@ from tests.web.recorded import differences, recorded
 
 PATHS = {
     "/slurm/v0.0.46/ping": "/slurm/v0.0.46/ping",
+    "/slurm/v0.0.46/conf": "/slurm/v0.0.46/conf",
     "/slurm/v0.0.46/diag": "/slurm/v0.0.46/diag",
     "/slurm/v0.0.46/jobs": "/slurm/v0.0.46/jobs",
     "/slurm/v0.0.46/job/27": "/slurm/v0.0.46/job/11636",

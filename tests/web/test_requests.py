@@ -145,7 +145,7 @@ def test_bodies_that_are_none(content: bytes, status: int) -> None:
         ("/slurm/v0.0.46/job/x", 400), ("/slurm/v0.0.46/job/0", 400),
         ("/slurm/v0.0.46/job/" + "9" * 400, 400), ("/slurm/v0.0.46/job/1%00", 400),
         ("/slurm/v0.0.46/jobs?flags=NOPE", 400), ("/slurm/v0.0.46/jobs?update_time=soon", 400),
-        ("/slurm/v0.0.46/jobs?" + "a=b&" * 10_000, 414), ("/slurm/v0.0.46/conf", 501),
+        ("/slurm/v0.0.46/jobs?" + "a=b&" * 10_000, 414), ("/slurm/v0.0.46/shares/x", 404),
         ("/slurm/v0.0.46/partition/nope", 404), ("/slurm/v0.0.46/reservation/nope", 404),
         ("/slurm/v0.0.46/node/zz", 404), ("/slurm/v0.0.46/node/%5B%5B%5B", 404),
     ],

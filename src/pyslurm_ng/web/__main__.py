@@ -33,7 +33,9 @@ def _run(options: Options, log: DaemonLog) -> int:
     log.set_level(options.log_level)
     try:
         from pyslurm_ng.web.program import run
-    except ImportError as error:
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("pyslurm_ng"):
+            raise
         raise BadOptions(f"{error.name} is not installed: pip install 'pyslurm-ng[web]'") from None
     return run(options, log)
 

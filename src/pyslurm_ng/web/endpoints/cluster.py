@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from pyslurm_ng.base.numbers import SECOND_US
+from pyslurm_ng.data_parser.configuration import pairs_of, slurm_conf, slurm_conf_meta
 from pyslurm_ng.data_parser.diag import statistics
 from pyslurm_ng.data_parser.nodes import license_object
 from pyslurm_ng.data_parser.records import Table
@@ -89,6 +91,20 @@ def fair_shares(call: Call) -> Answer:
     return {"shares": shares(rows, reply)}
 
 
+def configuration(call: Call) -> Answer:
+    """Return slurm.conf as the controller uses it."""
+    try:
+        reply = call.controller.call("ShowConfig", {})
+    except SlurmError as error:
+        raise refusal_of(error, "Unable to query slurm.conf", "slurm_load_ctl_conf()") from None
+    pairs = pairs_of(reply["lines"])
+    now_s = reply["now_us"] // SECOND_US
+    return {
+        "slurm_conf": slurm_conf(pairs, call.version),
+        "slurm_conf_meta": slurm_conf_meta(pairs, now_s, call.version),
+    }
+
+
 def reconfigure(call: Call) -> Answer:
     """Let the controller read its files again."""
     try:
@@ -120,5 +136,6 @@ ROUTES = {
     ("get", "/slurm/{version}/diag/"): diagnostics,
     ("get", "/slurm/{version}/licenses/"): licenses,
     ("get", "/slurm/{version}/shares"): fair_shares,
+    ("get", "/slurm/{version}/conf"): configuration,
     ("get", "/slurm/{version}/reconfigure/"): reconfigure,
 }
