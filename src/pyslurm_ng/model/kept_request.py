@@ -99,14 +99,21 @@ def kept_request(request: JobRequest, known: Known, often: dict[Any, Any]) -> Jo
         newest = [shared]
         if shared_length(shared) <= LONG:
             known[shared] = newest
-    own = [
-        share(value, value) if type(value) is int or len(value) <= LONG else value
-        for value in (*_plain_own_values(request)[1:], words_text(request.argv))
-    ]
+    words = words_text(request.argv)
+    own = [*_plain_own_values(request)[1:], words]
+    # Each submission comes here, and hardly any is long.
+    is_short = len("".join(_own_texts(request))) + len(words) <= LONG
+    if is_short:
+        own = [share(value, value) for value in own]
+    else:
+        own = [
+            share(value, value) if type(value) is int or len(value) <= LONG else value
+            for value in own
+        ]
     kept: JobRequest = KeptRequest(shared_part(newest[0]), request.name, *own)
     if kept == newest[0]:
         return newest[0]
-    if own_length(kept) <= LONG:
+    if is_short:
         newest[0] = kept
     return kept
 

@@ -38,8 +38,6 @@ def feasible(
     (`EnforcePartLimits` refuses it elsewhere): nodes may be added.
     """
     fields = placing(request)
-    if sum(len(field) for field in fields if isinstance(field, str)) > _LONG:
-        return _judge(cluster, request, partition, selection)
     key = (partition.name, selection, fields, request.distribution)
     kept = answers(cluster)
     known = kept.get(key, key)
@@ -47,6 +45,8 @@ def feasible(
         assert known is None or isinstance(known, Reject)
         return known
     answer = _judge(cluster, request, partition, selection)
+    if sum(len(field) for field in fields if isinstance(field, str)) > _LONG:
+        return answer
     if len(kept) >= _MOST_KEPT:
         kept.clear()
     kept[key] = answer
