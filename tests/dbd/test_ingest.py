@@ -287,6 +287,14 @@ def test_node_numbers_are_never_given_twice(store: Database) -> None:
     ]  # fmt: skip
 
 
+def test_a_jobs_time_begins_when_its_nodes_are_up(store: Database) -> None:
+    """The boot of nodes that slept is not the job's; a prolog of the controller changes nothing."""
+    for job_id, booted in ((1, True), (2, False)):
+        record(store, submitted(T, job_id), *started(T + SECOND, job_id, on(1)))
+        record(store, ev.PrologEnded(T + 9 * SECOND, job_id, 0, 2, booted=booted))
+    assert jobs(store, "start_us") == [(T + 9 * SECOND,), (T + SECOND,)]
+
+
 def test_dynamic_nodes_come_and_go(store: Database) -> None:
     """The cluster's TRES follow, and an outage ends with its node."""
     record(store, ev.NodesCreated(T, 4, (NodeSpec("d1", cpus=8, real_memory_mib=100),)))
@@ -459,10 +467,10 @@ def test_every_event_kind_is_either_kept_or_known_to_be_of_no_interest() -> None
         "DependencyChanged", "JobSignalled", "JobPurged", "NodesSilent", "DutiesDone",
         "DutiesDropped", "PartitionDeleted", "LicensesUpdated", "ReservationCreated",
         "ReservationUpdated", "ReservationDeleted", "AssocChanged", "QosChanged", "UsageReset",
-        "EpochStarted", "NumbersSkipped", "RequestAnswered", "StepNodesDone", "PrologEnded",
+        "EpochStarted", "NumbersSkipped", "RequestAnswered", "StepNodesDone",
         "EpilogEnded", "UsageKept", "JobIdsSeen", "LostRunsChanged", "TriggerSet",
         "TriggersCleared", "TriggerPulled", "TriggerFired",
-        "NodeRebootIssued",
+        "NodeRebootIssued", "NodesPowered",
     }  # fmt: skip
     kinds = {kind.__name__ for kind in ev.AnyEvent.__args__}
     assert kinds - {kind.__name__ for kind in kept} == of_no_interest

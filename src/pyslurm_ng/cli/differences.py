@@ -23,7 +23,6 @@ OPTIONS: dict[str, str] = {
     "mpi": "cray_shasta is refused; pmix needs libpmix.so.2, and only the version that is there",
     "no-trunc": "nothing is cut without it either",
     "qos": "of a list squeue shows the one that counts now, not the list",
-    "reboot": "kept and shown; refused where RebootProgram is set",
     "requeue": "=expedite: other jobs may use its nodes as far as they do not delay it",
     "sib": _FEDERATION,
     "sibling": _FEDERATION,
@@ -44,7 +43,7 @@ LIKE_SLURM = {
 
 SCONTROL: dict[str, str] = {
     "getaddrs": "the layout is ours: NODE: ADDRESS:PORT",
-    "power": "nodes are not powered up and down, so each node refuses it",
+    "power": "action= is taken, and not used: ResumeProgram and SuspendProgram run",
     "reboot": "force and action= are refused",
     "takeover": "no backup controller answers: slurmctld runs on one host only",
     "create": "of nodes all or none are made",

@@ -39,6 +39,7 @@ from pyslurm_ng.ctld.programs.completion_sender import CompletionSender
 from pyslurm_ng.ctld.programs.fences import Fences
 from pyslurm_ng.ctld.programs.job_programs import JobPrograms
 from pyslurm_ng.ctld.programs.mailer import Mailer
+from pyslurm_ng.ctld.programs.power_programs import PowerPrograms
 from pyslurm_ng.ctld.programs.reservation_programs import ReservationPrograms
 from pyslurm_ng.ctld.programs.runner import HookRunner, Programs
 from pyslurm_ng.ctld.programs.triggers import Triggers
@@ -264,10 +265,10 @@ class ControllerParts:
         sender = CompletionSender(self._log, partial(self.loop.call_soon_threadsafe, untold))
         self.completions = CompletionLog(cluster, conf, untold, durable, self.programs, sender)
         writer.observe(self.completions.applied, is_brittle=True)
-        self.reservation_programs = ReservationPrograms(
-            cluster, conf, self.programs, writer.when_durable
-        )
+        self.reservation_programs = ReservationPrograms(cluster, conf, self.programs, durable)
         writer.observe(self.reservation_programs.applied, is_brittle=True)
+        power = PowerPrograms(cluster, lambda: self.configuration.conf, durable, self._log)
+        writer.observe(power.applied, is_brittle=True)
         self.user_programs = UserPrograms(note, self._look_up)
         self.triggers = Triggers(writer, self.user_programs, self._edges, conf.path)
         writer.observe(self.triggers.applied, is_brittle=True)

@@ -31,6 +31,7 @@ from .trigger import Trigger
 # Bits of Cluster.programs: what the controller itself runs for every job.
 RUNS_PROLOG = 1  # PrologSlurmctld
 RUNS_EPILOG = 2  # EpilogSlurmctld
+RUNS_RESUME = 4  # ResumeProgram, for jobs whose nodes sleep
 
 
 class ClusterImage(Struct, array_like=True, gc=False):
@@ -269,6 +270,7 @@ class Cluster:
         self.job_index = index = JobIndex()
         self.job_counts = JobCounts()
         self.node_index = NodeIndex(self.nodes, index.suspended)
+        self.node_index.wakes = bool(self.programs & RUNS_RESUME)
         self.node_changes += 1
         self.assoc_index.enter_all(self.assocs.values())
         self.node_index.enter_reservations(self.reservations.values())

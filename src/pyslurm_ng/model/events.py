@@ -20,6 +20,7 @@ from .node_events import (
     NodesCreated as NodesCreated,
     NodesDeleted as NodesDeleted,
     NodesDown as NodesDown,
+    NodesPowered as NodesPowered,
     NodesReturned as NodesReturned,
     NodesSilent as NodesSilent,
     NodeUpdated as NodeUpdated,
@@ -132,6 +133,7 @@ class JobAllocated(Event, tag=6, frozen=True, array_like=True, gc=False):
     prolog: bool = False  # PrologSlurmctld runs first: nodes owe nothing before PrologEnded
     waited_for: int = 0  # the Reason of the last pass before this
     priority: int = 0  # that the pass computed for it; 0 if it computed none
+    boot_by_us: int = 0  # when its nodes are up, which sleep now or boot for it; 0: they are up
 
 
 class JobStarted(Event, tag=7, frozen=True, array_like=True, gc=False):
@@ -481,6 +483,7 @@ class PrologEnded(Event, tag=70, frozen=True, array_like=True, gc=False):
     duty: int = 2
     prepare_all: bool = False
     configuring: bool = False
+    booted: bool = False  # its nodes are up: its time begins now
 
 
 class EpilogEnded(Event, tag=71, frozen=True, array_like=True, gc=False):
@@ -554,4 +557,5 @@ AnyEvent = (
     | NodesCreated
     | NodesDeleted
     | CrontabChanged
+    | NodesPowered
 )

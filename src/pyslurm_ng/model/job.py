@@ -420,6 +420,7 @@ class Job(Struct, array_like=True, gc=False):
     charged_suspended_us: int = 0
     start_priority: int = 0  # computed when it started; 0 while it waits
     lost_runs: tuple[LostRun, ...] = ()
+    boot_by_us: int = 0  # when its nodes, which boot now, must be up; its time begins by then
 
     @property
     def sluid(self) -> int:
@@ -441,7 +442,8 @@ def limit_end_us(job: Job) -> int:
     """Return when a started job's time limit is used up; suspensions extend it. 0 means never."""
     if job.time_limit_min >= NO_VAL:  # INFINITE, too
         return 0
-    return job.start_us + job.suspended_us + job.time_limit_min * MINUTE_US
+    begin_us = max(job.start_us, job.boot_by_us)
+    return begin_us + job.suspended_us + job.time_limit_min * MINUTE_US
 
 
 def is_completing(job: Job) -> bool:

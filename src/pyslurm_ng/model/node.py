@@ -6,6 +6,8 @@ from typing import Annotated
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from pyslurm_ng.base.numbers import NO_VAL
+
 from .bounds import (
     Count,
     HostText,
@@ -98,6 +100,7 @@ class NodeSpec(Struct, array_like=True, frozen=True, gc=False):
     bcast_addr: str = ""
     restricted_cores_per_gpu: int = 0  # reserved for jobs with GPUs
     is_special_first: bool = False  # specialised cores are the first of the sockets
+    suspend_time_s: int = NO_VAL  # the SuspendTime= of its line; NO_VAL: of its partitions
 
 
 class NodeFacts(Struct, array_like=True, frozen=True, gc=False):
@@ -156,6 +159,7 @@ class Node(Struct, array_like=True):
     reboot_by_us: int = (
         0  # when a node that was told to boot must be here again; 0: it was not told
     )
+    power_us: int = 0  # when it was last begun to power it up or down
 
 
 def topology_setting(node: Node) -> str:

@@ -69,3 +69,17 @@ class NodesDeleted(Event, tag=75, frozen=True, array_like=True, gc=False):
     """Dynamic nodes exist no longer; no partition and no reservation has them."""
 
     node_ids: tuple[int, ...]
+
+
+class NodesPowered(Event, tag=76, frozen=True, array_like=True, gc=False):
+    """Nodes begin to be powered up or down, or are down now; programs of the site do it.
+
+    `flag` is POWERING_UP, POWERING_DOWN or POWERED_DOWN. Nodes that are up say so: NodeRegistered.
+    With `first_duty_id` they are not powered but owe a reboot, before a job that asked for it.
+    """
+
+    node_ids: tuple[int, ...]
+    flag: int
+    first_duty_id: int = 0
+    failed: bool = False  # they did not come in time
+    to_idle: bool = False  # whatever they were before

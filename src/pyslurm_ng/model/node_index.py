@@ -18,6 +18,7 @@ UNUSABLE_FLAGS = (
     | NodeFlag.NOT_RESPONDING
     | NodeFlag.POWERED_DOWN
     | NodeFlag.POWERING_DOWN
+    | NodeFlag.POWER_DOWN
     | NodeFlag.REBOOT_ISSUED
     | NodeFlag.INVALID_REG
 )
@@ -111,9 +112,21 @@ class NodeIndex:
     """Indexes of nodes, their reservations and the jobs on them; `apply` keeps them current.
 
     `nodes` is the Cluster's own list, and `suspended` the index of suspended jobs.
+
+    Attributes:
+        wakes: nodes that are powered down take jobs, and are powered up for them.
     """
 
-    __slots__ = ("_suspended", "by_name", "columns", "nodes", "releases", "reserved", "use")
+    __slots__ = (
+        "_suspended",
+        "by_name",
+        "columns",
+        "nodes",
+        "releases",
+        "reserved",
+        "use",
+        "wakes",
+    )
 
     def __init__(self, nodes: list[Node | None], suspended: dict[int, None]) -> None:
         self.nodes = nodes
@@ -123,6 +136,7 @@ class NodeIndex:
         self.columns = NodeColumns()
         self.reserved: dict[int, str] = {}  # node in an active reservation -> its name
         self.releases = 0  # how often a job has given back what it held on a node
+        self.wakes = False
 
     def count_all(self) -> None:
         """Add up what jobs hold on each node, once all have been entered."""
@@ -161,13 +175,18 @@ class NodeIndex:
             columns.cpus_free[node_id] = 0
             columns.mem_free_mib[node_id] = 0
             return
-        columns.usable[node_id] = node.state == NodeState.IDLE and not node.flags & UNUSABLE_FLAGS
+        columns.usable[node_id] = node.state == NodeState.IDLE and not self.why_unusable(node)
         columns.cpus_free[node_id] = effective_cpus(node.spec) - use.cpus
         columns.mem_free_mib[node_id] = schedulable_mem_mib(node.spec) - use.mem_mib
         columns.in_use[node_id] = bool(use.allocs)
         columns.cores_busy[node_id] = use.cores
         if use.gres_count or columns.gres_used[node_id]:
             columns.set_gres(node_id, use)
+
+    def why_unusable(self, node: Node) -> int:
+        """Return the flags of a node that keep it from new jobs."""
+        flags = node.flags & UNUSABLE_FLAGS
+        return flags & ~NodeFlag.POWERED_DOWN if self.wakes else flags
 
     def hold(self, job_id: int, allocs: Iterable[NodeAlloc]) -> None:
         """Let a running job hold something on nodes."""

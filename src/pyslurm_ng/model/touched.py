@@ -50,7 +50,7 @@ _SHOWN_BY_NODES = (
     ev.ReservationDeleted,
 )
 # Jobs that were cleaning up on a lost node give it back, but their records do not show that.
-_NODES = (ev.NodeUpdated, ev.NodesDown, ev.NodesReturned, ev.NodesSilent)
+_NODES = (ev.NodeUpdated, ev.NodesDown, ev.NodesPowered, ev.NodesReturned, ev.NodesSilent)
 _ABOUT_NODES = frozenset(
     (
         *_NODES,

@@ -7,6 +7,7 @@ from functools import partial
 
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.base.numbers import SECOND_US
+from pyslurm_ng.conf.power import all_awake
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.followers.dependency_index import DependencyIndex
 from pyslurm_ng.ctld.followers.fair_share import FairShare
@@ -100,7 +101,7 @@ class SimController:
         faults: Faults | None = None,
     ) -> None:
         self.world = world
-        self.conf = conf
+        self.conf = conf = all_awake(conf)
         self.cluster = cluster or _fresh_cluster(conf, world.now_us)
         self.faults = faults or StrictFaults()
         self.start_image = self.cluster.to_bytes() if keep_journal else b""

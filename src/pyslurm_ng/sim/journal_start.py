@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pyslurm_ng.conf.power import all_awake
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.topology_conf import TopologyConf
 from pyslurm_ng.ctld.rules.configure import configure
+from pyslurm_ng.ctld.rules.nodes.power import ASLEEP
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.cluster import Cluster
@@ -27,7 +29,15 @@ def begin_with(
         reservation.name: tuple(node.spec.name for node in cluster.nodes_of(reservation.node_ids))
         for reservation in cluster.reservations.values()
     }
-    apply_all(cluster, configure(cluster, conf, begin_us, topologies))
+    apply_all(cluster, configure(cluster, all_awake(conf), begin_us, topologies))
+    asleep = [node for node in cluster.living_nodes() if node.flags & ASLEEP]
+    apply_all(
+        cluster,
+        [
+            ev.NodeUpdated(begin_us, (node.node_id,), {"flags": int(node.flags & ~ASLEEP)})
+            for node in asleep
+        ],
+    )
     fresh: list[ev.AnyEvent] = [
         ev.NodeRegistered(begin_us, node.node_id, NodeFacts(), NodeState.IDLE)
         for node in cluster.living_nodes()

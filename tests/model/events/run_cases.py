@@ -365,6 +365,18 @@ CASES = [
         },
     ),
     Case(
+        "the time of a job begins when its nodes are up",
+        (*WAITING, allocated(configuring=True, duty=0, boot_by_us=at(80))),
+        ev.PrologEnded(at(25), 1, 0, 1, booted=True),
+        {
+            "next_duty_id": 2,
+            "jobs.1.flags": 0,
+            "jobs.1.start_us": at(25),
+            "jobs.1.boot_by_us": 0,
+            "duties.1": Duty(1, DutyKind.LAUNCH, 0, 1, 0, at(25)),
+        },
+    ),
+    Case(
         "after EpilogSlurmctld the controller owes the job nothing",
         (*RUNNING_WITH_EPILOG, CANCELLED),
         ev.EpilogEnded(at(45), 1, 0),

@@ -38,6 +38,7 @@ COMPLETING = (
 DRAINED = (*SITE, ev.NodeUpdated(at(5), (0,), {"flags": NodeFlag.DRAIN, "reason": "fan",
                                                "reason_us": at(5), "reason_uid": 7}))  # fmt: skip
 DOWN = (*SITE, ev.NodesDown(at(5), (0, 1), "Not responding", for_silence=True))
+POWER_ASKED = NodeFlag.POWER_DOWN | NodeFlag.POWER_DRAIN | NodeFlag.DRAIN
 FROM_SCONTROL = int(NodeFlag.DYNAMIC_NORM)
 FACTS = NodeFacts(cpus=4, real_memory_mib=1000, gres=(NodeGres("gpu", "", 1),))
 TREE = Topology("net", "tree", is_default=True)
@@ -155,6 +156,38 @@ NODE_CASES = [
         (*SITE, ev.NodesCreated(at(5), 2, (NodeSpec("d1"),), FROM_SCONTROL)),
         ev.NodesDeleted(at(6), (2,)),
         {"nodes.d1": GONE, "used.d1.cpus": GONE, "used.d1.mem_mib": GONE},
+    ),
+    Case(
+        "a node that is powered down is so later, and no longer drained for it",
+        (
+            *SITE,
+            ev.NodeUpdated(at(4), (1,), {"flags": int(POWER_ASKED)}),
+        ),
+        ev.NodesPowered(at(5), (1,), int(NodeFlag.POWERING_DOWN)),
+        {"nodes.n2.flags": int(NodeFlag.POWERING_DOWN), "nodes.n2.power_us": at(5)},
+    ),
+    Case(
+        "a node that is told to boot before a job owes that",
+        SITE,
+        ev.NodesPowered(at(5), (1,), int(NodeFlag.POWERING_UP), 1),
+        {
+            "nodes.n2.flags": int(NodeFlag.POWERING_UP),
+            "nodes.n2.power_us": at(5),
+            "duties.1": Duty(1, DutyKind.REBOOT, 1, 0, 0, at(5)),
+            "next_duty_id": 2,
+        },
+    ),
+    Case(
+        "a lost node that is powered down may be idle then",
+        DOWN,
+        ev.NodesPowered(at(9), (0,), int(NodeFlag.POWERED_DOWN), failed=True, to_idle=True),
+        {
+            "nodes.n1.flags": int(NodeFlag.POWERED_DOWN),
+            "nodes.n1.state": NodeState.IDLE,
+            "nodes.n1.reason": "",
+            "nodes.n1.reason_us": 0,
+            "nodes.n1.down_for_silence": False,
+        },
     ),
     Case(
         "a node that returns has no reason left",

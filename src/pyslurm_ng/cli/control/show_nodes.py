@@ -1,6 +1,6 @@
 """scontrol show node and show partition."""
 
-from pyslurm_ng.base.numbers import NO_VAL, SHOW_ALL, SHOW_FUTURE
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL, SHOW_ALL, SHOW_FUTURE
 from pyslurm_ng.base.state_names import node_state_full, shown_flags
 from pyslurm_ng.cli.command import Table, split_list
 from pyslurm_ng.cli.control.session import null, print_record
@@ -95,7 +95,7 @@ def node_lines(row: "Row", dates: Dates, detail: int) -> "list[str]":
             special.append(f"{key}={row[field]}")
     if special:
         lines.append(" ".join(special))
-    uid = row["owner_uid"]
+    uid, suspend_s = row["owner_uid"], row["suspend_time_s"]
     owner = f"{user_name(uid)}({uid})" if uid >= 0 else "N/A"
     lines += [
         f"State={node_state_full(row['state'], row['flags'])} ThreadsPerCore={row['threads']}"
@@ -106,7 +106,8 @@ def node_lines(row: "Row", dates: Dates, detail: int) -> "list[str]":
         f"BootTime={dates.text(row['boot_us'], 'None')}"
         f" SlurmdStartTime={dates.text(row['slurmd_start_us'], 'None')}",
         f"LastBusyTime={dates.text(row['last_busy_us'], 'Unknown')}"
-        f" ResumeAfterTime={dates.text(row['resume_after_us'], 'None')} SuspendTime=INFINITE",
+        f" ResumeAfterTime={dates.text(row['resume_after_us'], 'None')}"
+        f" SuspendTime={'INFINITE' if suspend_s == INFINITE else suspend_s}",
         f"CfgTRES={row['tres']}",
         f"AllocTRES={row['tres_alloc']}",
         "CurrentWatts=0 AveWatts=0",

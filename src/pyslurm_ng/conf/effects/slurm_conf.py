@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pyslurm_ng.conf.effects.key_tables import Keys, named
 
-_NO_BOOT = "nodes are not powered up and down"
+_NO_ACTIONS = "ResumeProgram and SuspendProgram power nodes up and down"
 _NO_FEDERATION = "there are no federations"
 _NO_GATHER = "only tasks are sampled"
 _NO_COMPLETION_DATABASE = "only jobcomp/mysql uses it, which is refused"
@@ -46,12 +46,15 @@ CLUSTER = Keys(
         Prolog PrologEpilogTimeout PrologFlags PrologSlurmctld PrologTimeout PropagatePrioProcess
         PropagateResourceLimits PropagateResourceLimitsExcept RebootProgram RequeueExit
         RequeueExitHold
+        ResumeFailProgram ResumeProgram ResumeRate ResumeTimeout
         ResvEpilog ResvOverRun ResvProlog ReturnToService SchedulerParameters SchedulerTimeSlice
         ScronParameters SchedulerType SelectType SelectTypeParameters SlurmSchedLogFile
         SlurmSchedLogLevel SlurmUser SlurmctldAddr SlurmctldDebug SlurmctldLogFile
         SlurmctldParameters SlurmctldPidFile SlurmctldPort SlurmctldSyslogDebug SlurmdDebug
         SlurmdLogFile SlurmdParameters SlurmdPidFile SlurmdPort SlurmdSpoolDir SlurmdSyslogDebug
-        SlurmdTimeout SrunEpilog SrunPortRange SrunProlog StateSaveLocation TaskEpilog TaskPlugin
+        SlurmdTimeout SrunEpilog SrunPortRange SrunProlog StateSaveLocation
+        SuspendExcNodes SuspendExcParts SuspendExcStates SuspendProgram SuspendRate SuspendTime
+        SuspendTimeout TaskEpilog TaskPlugin
         TaskPluginParam TaskProlog TmpFS TopologyPlugin TrackWCKey UnkillableStepProgram
         UnkillableStepTimeout WaitTime X11Parameters
     """),
@@ -60,7 +63,6 @@ CLUSTER = Keys(
         "CredType": "the credentials of jobs are signed as AuthType says",
         "MaxJobCount": "one user may have nine tenths of the jobs that others leave free, "
         "operators may have all",
-        "ResumeTimeout": "counts for scontrol reboot; nodes are not powered up and down",
         "MpiDefault": "cray_shasta is refused; pmix_vN asks for that version of its library",
         "PlugStackConfig": "required SPANK plugins are refused at start, optional ones left out",
         "SlurmctldHost": "the first one controls; there is no backup controller yet",
@@ -92,9 +94,6 @@ CLUSTER = Keys(
         "PriorityParameters": _NO_SITE_FACTOR,
         "PrioritySiteFactorParameters": _NO_SITE_FACTOR,
         "PrioritySiteFactorPlugin": _NO_SITE_FACTOR,
-        "ResumeFailProgram": _NO_BOOT,
-        "ResumeProgram": _NO_BOOT,
-        "ResumeRate": _NO_BOOT,
         "SerializerParameters": _OWN_PARSERS,
         "SerializerPlugins": _OWN_PARSERS,
         "SlurmctldPrimaryOffProg": "there is no backup controller yet",
@@ -103,13 +102,6 @@ CLUSTER = Keys(
         "SlurmdUser": "slurmd runs as the user that starts it",
         "SlurmrestdHttpAuthParameters": _NO_REST,
         "SlurmrestdParameters": _NO_REST,
-        "SuspendExcNodes": _NO_BOOT,
-        "SuspendExcParts": _NO_BOOT,
-        "SuspendExcStates": _NO_BOOT,
-        "SuspendProgram": _NO_BOOT,
-        "SuspendRate": _NO_BOOT,
-        "SuspendTime": _NO_BOOT,
-        "SuspendTimeout": _NO_BOOT,
         "TreeWidth": "every node talks with the controller itself",
         "UrlParserType": _OWN_PARSERS,
     },
@@ -126,15 +118,14 @@ NODE = Keys(
     same=named("""
         NodeName NodeHostname NodeAddr Boards CoreSpecCount CoresPerSocket CpuBind CPUs
         CpuSpecList Features Gres MemSpecLimit Port RealMemory Reason RestrictedCoresPerGPU
-        Sockets SocketsPerBoard ThreadsPerCore TmpDisk Topology Weight
+        Sockets SocketsPerBoard SuspendTime ThreadsPerCore TmpDisk Topology Weight
     """),
     differs={
-        "State": "CLOUD nodes are never powered up, and FUTURE nodes stay FUTURE",
+        "State": "a FUTURE node is in service when its slurmd registers; there is no slurmd -F",
     },
     accepted={
         "BcastAddr": "files are sent to the usual address",
         "Parameters": "SlurmdParameters hold for every node",
-        "SuspendTime": _NO_BOOT,
     },
 )
 
@@ -144,15 +135,11 @@ PARTITION = Keys(
         DefCpuPerGPU DefMemPerCPU DefMemPerGPU DefMemPerNode DenyAccounts DenyQos DisableRootJobs
         Exclusive ExclusiveUser ExclusiveTopo GraceTime Hidden LLN MaxCPUsPerNode MaxCPUsPerSocket
         MaxMemPerCPU MaxMemPerNode MaxNodes MaxTime MinNodes Nodes OverSubscribe OverTimeLimit
-        PreemptMode PriorityJobFactor PriorityTier QOS ReqResv RootOnly SelectTypeParameters State
-        Topology TRESBillingWeights
+        PowerDownOnIdle PreemptMode PriorityJobFactor PriorityTier QOS ReqResv ResumeTimeout
+        RootOnly SelectTypeParameters State SuspendTime SuspendTimeout Topology TRESBillingWeights
     """),
     accepted={
         "Alternate": "jobs for a partition that is down wait for it",
-        "PowerDownOnIdle": _NO_BOOT,
-        "ResumeTimeout": _NO_BOOT,
-        "SuspendTime": _NO_BOOT,
-        "SuspendTimeout": _NO_BOOT,
     },
 )
 
@@ -160,5 +147,5 @@ NODE_SET = Keys(same=named("NodeSet Feature Nodes"))
 DOWN_NODES = Keys(same=named("DownNodes Reason State"))
 POWER_ACTION = Keys(
     same=frozenset(),
-    accepted={"Location": _NO_BOOT, "PowerAction": _NO_BOOT, "Program": _NO_BOOT},
+    accepted={"Location": _NO_ACTIONS, "PowerAction": _NO_ACTIONS, "Program": _NO_ACTIONS},
 )

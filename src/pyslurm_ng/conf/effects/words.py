@@ -13,8 +13,7 @@ _EXACT = "the timeline has steps of its own"
 _KEEPS_ALL = "it is always kept"
 _LEAST = "only jobs whose resources are needed are preempted"
 _NEAR_RANKS = "nodes of one switch or block always have ranks next to each other"
-_NO_BOOT = "nodes are up before a job gets them"
-_NO_POWER = "nodes are not powered up and down"
+_WAITS_FOR_ALL = "a job begins when all of its nodes are up"
 _NO_SIZES = "there is one event loop, and no pool of threads"
 _NOT_YET = "not in this version"
 _STEPS_RETRY = "every waiting step is tried when another ends"
@@ -52,16 +51,16 @@ _SCHEDULER = Words(
         "default_queue_depth": _ALWAYS,
         "defer": _EVENTS,
         "defer_batch": _EVENTS,
-        "delay_boot": _NO_BOOT,
+        "delay_boot": "what jobs ask for by --delay-boot is kept and shown",
         "enable_hetjob_steps": "steps over components work unless disable_hetjob_steps is set",
         "ignore_numa": "NUMA nodes are never taken for sockets",
         "max_rpc_cnt": _EVENTS,
         "max_sched_time": _ALWAYS,
         "no_backup_scheduling": "only the controller in charge schedules",
         "partition_job_depth": _ALWAYS,
-        "requeue_on_resume_failure": _NO_BOOT,
-        "salloc_wait_nodes": _NO_BOOT,
-        "sbatch_wait_nodes": _NO_BOOT,
+        "requeue_on_resume_failure": "jobs that may be requeued are, others end BOOT_FAIL",
+        "salloc_wait_nodes": _WAITS_FOR_ALL,
+        "sbatch_wait_nodes": _WAITS_FOR_ALL,
         "sched_interval": _EVENTS,
         "sched_max_job_start": _ALWAYS,
         "sched_min_interval": _EVENTS,
@@ -74,9 +73,9 @@ _NOT_SLURMS = "Slurm has no such word: "
 
 _CONTROLLER = Words(
     same=named("""
-        allow_user_triggers disable_triggers enable_expedited_requeue node_reg_mem_percent
-        rl_bucket_size rl_enable rl_log_freq rl_refill_period rl_refill_rate rl_table_size
-        user_resv_delete zmq_port
+        allow_user_triggers disable_triggers enable_expedited_requeue idle_on_node_suspend
+        node_reg_mem_percent rl_bucket_size rl_enable rl_log_freq rl_refill_period rl_refill_rate
+        rl_table_size user_resv_delete zmq_port
     """),
     differs={
         "fence_program": f"{_NOT_SLURMS}it returns 0 when a silent node can no longer run anything",
@@ -90,13 +89,12 @@ _CONTROLLER = Words(
         "node begins again",
     },
     accepted={
-        "cloud_dns": _NO_POWER,
+        "cloud_dns": "addresses are those of the line, or what slurmd registers with",
         "enable_configless": "each host needs slurm.conf",
         "enable_stepmgr": "steps are created by slurmctld",
-        "idle_on_node_suspend": _NO_POWER,
-        "max_powered_nodes": _NO_POWER,
-        "power_save_interval": _NO_POWER,
-        "power_save_min_interval": _NO_POWER,
+        "max_powered_nodes": "all nodes may be up",
+        "power_save_interval": "nodes are looked at every second",
+        "power_save_min_interval": "nodes are looked at every second",
         "reboot_from_controller": "RebootProgram always runs on the node",
         "threadpool": _NO_SIZES,
         "threadpool_preallocate": _NO_SIZES,
@@ -134,6 +132,13 @@ SLURM_WORDS: dict[str, Words] = {
     "SlurmctldParameters": _CONTROLLER,
     "SlurmdParameters": Words(same=named("config_overrides")),
     "LaunchParameters": _LAUNCH,
+    "SuspendExcStates": Words(
+        same=named("""
+            cloud down drain dynamic_future dynamic_norm fail invalid_reg maintenance
+            not_responding powering_down powering_up reboot reserved
+        """),
+        accepted={"planned": "a node that is kept for a job stays up for that job's start only"},
+    ),
     "AccountingStorageEnforce": Words(
         same=named("all associations limits qos safe wckeys"),
         accepted=dict.fromkeys(
@@ -307,9 +312,7 @@ SLURM_WORDS: dict[str, Words] = {
 
 NODE_WORDS: dict[str, Words] = {
     "State": Words(
-        same=named("down drain external fail failing unknown"),
-        differs={"future": "such a node stays FUTURE"},
-        accepted={"cloud": _NO_POWER},
+        same=named("cloud down drain external fail failing future unknown"),
     ),
 }
 

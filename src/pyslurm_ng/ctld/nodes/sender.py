@@ -237,6 +237,8 @@ def nodes_of_duties(cluster: Cluster, event: ev.AnyEvent) -> tuple[int, ...]:
         return tuple(alloc.node_id for alloc in event.nodes)
     if isinstance(event, ev.NodeRebootIssued):
         return (event.node_id,)
+    if isinstance(event, ev.NodesPowered):
+        return event.node_ids
     if isinstance(event, (ev.JobCompleting, ev.JobSignalled)) and event.node_ids:
         return event.node_ids
     if isinstance(event, (ev.JobSignalled, ev.JobSuspended, ev.JobResumed, ev.PrologEnded)):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.hostlist import expand, fold
-from pyslurm_ng.base.numbers import SHOW_ALL, SHOW_FUTURE
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL, SHOW_ALL, SHOW_FUTURE
 from pyslurm_ng.base.tres import format_tres
 from pyslurm_ng.ctld.node_tenants import blocked_nodes, tenant_of_node
 from pyslurm_ng.ctld.queries.job_fields import ids_of_mask
@@ -87,6 +87,7 @@ NODE_FIXED = (
     "reservation",
     "restricted_cores",
     "mcs_label",
+    "suspend_time_s",
 )
 NODE_SOFT = ("cpu_load_hundredths", "free_mem_mib", "last_seen_us", "is_planned", "is_blocked")
 NODE_FIELDS = [*NODE_FIXED, *NODE_SOFT]
@@ -364,6 +365,7 @@ def _node_values(
         cluster.node_index.reserved.get(node.node_id, ""),
         _restricted_shown(node) if spec.restricted_cores_per_gpu else "",
         mcs_label,
+        INFINITE if spec.suspend_time_s == NO_VAL else spec.suspend_time_s,
     )
     assert len(values) == len(NODE_FIXED)
     return values

@@ -8,6 +8,7 @@ from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.base.tres import NodeGres as ConfGres
 from pyslurm_ng.conf.node_lines import NodeConf
 from pyslurm_ng.conf.node_loss import policy
+from pyslurm_ng.conf.power import is_on
 from pyslurm_ng.conf.slurm_conf import PartitionConf, SlurmConf
 from pyslurm_ng.conf.topology_conf import TopologyConf
 from pyslurm_ng.conf.values import has_option
@@ -15,7 +16,7 @@ from pyslurm_ng.ctld.rules.ends import lost_runs, node_loss
 from pyslurm_ng.ctld.rules.ends.requeue import requeue_rules
 from pyslurm_ng.ctld.rules.feature_nodes import with_members
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.cluster import RUNS_EPILOG, RUNS_PROLOG, Cluster, remote_licenses
+from pyslurm_ng.model.cluster import RUNS_EPILOG, RUNS_PROLOG, RUNS_RESUME, Cluster, remote_licenses
 from pyslurm_ng.model.node import DownNode, NodeGres, NodeSpec, with_parts
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import NodeFlag, NodeState
@@ -130,6 +131,7 @@ def _down_again(cluster: Cluster, conf: SlurmConf, now_us: int) -> list[ev.AnyEv
 def _programs(conf: SlurmConf) -> int:
     """Return RUNS_* bits for what the controller itself runs for every job."""
     programs = RUNS_PROLOG if conf.prolog_slurmctld else 0
+    programs |= RUNS_RESUME if is_on(conf) else 0
     return programs | (RUNS_EPILOG if conf.epilog_slurmctld else 0)
 
 
@@ -222,6 +224,7 @@ def node_spec(node: NodeConf, *, is_special_first: bool = False) -> NodeSpec:
         bcast_addr=node.bcast_address,
         restricted_cores_per_gpu=node.restricted_cores_per_gpu,
         is_special_first=is_special_first,
+        suspend_time_s=node.suspend_time_s,
     )
 
 

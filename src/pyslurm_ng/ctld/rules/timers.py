@@ -18,7 +18,7 @@ from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules.calendar import UTC, Calendar
 from pyslurm_ng.ctld.rules.crontabs import repeat
 from pyslurm_ng.ctld.rules.ends import job_end
-from pyslurm_ng.ctld.rules.nodes import reboots, silence
+from pyslurm_ng.ctld.rules.nodes import power, reboots, silence
 from pyslurm_ng.ctld.rules.queue import dependency
 from pyslurm_ng.ctld.rules.rule_faults import Spared, raise_it, sparing
 from pyslurm_ng.ctld.rules.starts import gang, preempt
@@ -91,7 +91,7 @@ def due(
         lambda: each_job(partial(preempt.grace_over, cluster, now_us), cluster.job_index.leaving),
         lambda: whole("resumed jobs", lambda: preempt.resumed(cluster, now_us)),
         lambda: whole("time slices", lambda: gang.turns(cluster, gang.slice_s(conf), now_us)),
-        lambda: whole("reboots", lambda: reboots.due(cluster, conf, now_us)),
+        lambda: whole("power", lambda: _power(cluster, conf, now_us)),
         lambda: whole("crontabs", lambda: repeat.due(cluster, conf, now_us, calendar)),
     )
     # A kind that has something to say every second must not keep the others from being heard.
@@ -105,6 +105,10 @@ def due(
         events = whole("ResumeAfter", lambda: resume_after(cluster, now_us))
     begun = each_job(partial(begin_times, cluster, now_us), cluster.job_index.ineligible)
     return [*begun, *events, *whole("old jobs", lambda: purge(cluster, conf, now_us))]
+
+
+def _power(cluster: Cluster, conf: SlurmConf, now_us: int) -> list[ev.AnyEvent]:
+    return reboots.due(cluster, conf, now_us) or power.due(cluster, conf, now_us)
 
 
 def begin_times(cluster: Cluster, now_us: int, job_ids: Iterable[int]) -> list[ev.AnyEvent]:

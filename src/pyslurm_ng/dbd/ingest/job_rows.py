@@ -317,6 +317,13 @@ def _started(session: Session, event: ev.JobStarted) -> None:
     """The script runs; the start shown is that of the allocation, as in the model."""
 
 
+def _booted(session: Session, event: ev.PrologEnded) -> None:
+    """A job's nodes are up: its time begins, as in the model."""
+    row = session.job(event.job_id)
+    if row is not None and event.booted:
+        row["start_us"] = event.time_us
+
+
 def _suspended(session: Session, event: ev.JobSuspended) -> None:
     row = session.job(event.job_id)
     if row is not None:
@@ -529,6 +536,7 @@ _HANDLERS: dict[type, Any] = {
     ev.JobEligible: _eligible,
     ev.JobAllocated: _allocated,
     ev.JobStarted: _started,
+    ev.PrologEnded: _booted,
     ev.JobSuspended: _suspended,
     ev.JobResumed: _resumed,
     ev.JobCompleting: _completing,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from .. import events as ev
-from ..cluster import Cluster
+from ..cluster import RUNS_RESUME, Cluster
 from ..node import Node, NodeSpec, topology_setting
 from ..node_index import NodeUse
 from ..states import NodeFlag, NodeState
@@ -32,6 +32,7 @@ def _config_loaded(cluster: Cluster, event: ev.ConfigLoaded) -> None:
     cluster.next_job_id = max(cluster.next_job_id, event.first_job_id)
     cluster.licenses = dict(event.licenses)
     cluster.programs = event.programs
+    cluster.node_index.wakes = bool(event.programs & RUNS_RESUME)
     named = {spec.name for spec in event.nodes}
     for node in cluster.living_nodes():
         if node.spec.name not in named:

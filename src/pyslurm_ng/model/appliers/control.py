@@ -62,6 +62,9 @@ def _prolog_ended(cluster: Cluster, event: ev.PrologEnded) -> None:
         job.reason = Reason.NONE
     if not event.configuring:
         job.flags &= ~JobFlag.CONFIGURING
+    if event.booted:
+        job.flags &= ~JobFlag.POWER_UP_NODE
+        job.start_us, job.boot_by_us = event.time_us, 0
     begin_duties(cluster, job, event)
 
 

@@ -171,6 +171,9 @@ def _job_allocated(cluster: Cluster, event: ev.JobAllocated) -> None:
     job.reservation = event.reservation
     job.rows = event.rows
     job.start_priority = event.priority
+    if event.boot_by_us:
+        job.boot_by_us = event.boot_by_us
+        job.flags |= JobFlag.POWER_UP_NODE
     if job.lost_runs:
         _set_lost_runs(cluster, job, tuple(run for run in job.lost_runs if not run.proof))
     _drop_claim(job)
@@ -252,7 +255,9 @@ def _job_completing(cluster: Cluster, event: ev.JobCompleting) -> None:
     _end_suspension(job, event.time_us)
     was_suspended = job.state == JobState.SUSPENDED
     job.state = JobState(event.state)
-    job.flags = (job.flags | JobFlag.COMPLETING | event.flags) & ~JobFlag.CONFIGURING
+    configuring = JobFlag.CONFIGURING | JobFlag.POWER_UP_NODE
+    job.flags = (job.flags | JobFlag.COMPLETING | event.flags) & ~configuring
+    job.boot_by_us = 0
     job.exit_code = event.exit_code
     job.reason, job.reason_text = event.reason, event.reason_text
     job.end_us = event.end_us or event.time_us
@@ -331,7 +336,7 @@ def _job_requeued(cluster: Cluster, event: ev.JobRequeued) -> None:
     job.time_signalled = job.exit_code = job.derived_exit_code = 0
     job.cancelled_by, job.scheduler = NO_VAL, ""
     job.reservation = job.failed_node = job.preempt_mode = ""
-    job.preempt_us = job.suspended_by = job.resize_us = 0
+    job.preempt_us = job.suspended_by = job.resize_us = job.boot_by_us = 0
     job.charged_us = job.charged_suspended_us = job.start_priority = 0
     job.rows = 1
     cluster.move_job(job)  # gives back the licences

@@ -11,12 +11,14 @@ from .duties import node_is_clean, reboot_duty
 from .registry import applies, field_types, set_fields
 
 _NODE_TYPES = field_types(Node)
+_POWER = NodeFlag.POWERED_DOWN | NodeFlag.POWERING_UP
 
 
 @applies(ev.NodeRegistered)
 def _node_registered(cluster: Cluster, event: ev.NodeRegistered) -> None:
     node = cluster.node(event.node_id)
-    if node.state == NodeState.FUTURE or node.facts.gres != event.facts.gres:
+    has_power = (node.flags ^ event.flags) & _POWER
+    if node.state == NodeState.FUTURE or node.facts.gres != event.facts.gres or has_power:
         cluster.node_changes += 1
     node.facts = event.facts
     node.instance_id = event.facts.instance_id or node.instance_id
@@ -93,3 +95,32 @@ def _node_reboot_issued(cluster: Cluster, event: ev.NodeRebootIssued) -> None:
     node.reboot_by_us = event.by_us
     reboot_duty(cluster, event.node_id, event.first_duty_id, event.time_us)
     cluster.node_index.update(event.node_id)
+
+
+_ENDED_BY = {
+    NodeFlag.POWERING_UP: NodeFlag.POWER_UP | NodeFlag.POWERED_DOWN,
+    NodeFlag.POWERING_DOWN: NodeFlag.POWER_DOWN | NodeFlag.POWERING_UP | NodeFlag.POWERED_DOWN,
+    NodeFlag.POWERED_DOWN: (
+        NodeFlag.POWERING_DOWN | NodeFlag.POWERING_UP | NodeFlag.POWER_DOWN
+        | NodeFlag.NOT_RESPONDING
+    ),
+}  # fmt: skip
+
+
+@applies(ev.NodesPowered)
+def _nodes_powered(cluster: Cluster, event: ev.NodesPowered) -> None:
+    cluster.node_changes += 1
+    flag = NodeFlag(event.flag)
+    for at, node_id in enumerate(event.node_ids):
+        node = cluster.node(node_id)
+        if node.flags & NodeFlag.POWER_DRAIN and flag != NodeFlag.POWERING_UP:
+            node.flags &= ~(NodeFlag.POWER_DRAIN | NodeFlag.DRAIN)
+        node.flags = node.flags & ~_ENDED_BY[flag] | flag
+        if flag != NodeFlag.POWERED_DOWN:
+            node.power_us = event.time_us
+        if event.to_idle:
+            flags = node.flags & ~(NodeFlag.DRAIN | NodeFlag.FAIL)
+            _set_node_state(node, NodeState.IDLE, flags, "", event.time_us)
+        if event.first_duty_id:
+            reboot_duty(cluster, node_id, event.first_duty_id + at, event.time_us)
+        cluster.node_index.update(node_id)

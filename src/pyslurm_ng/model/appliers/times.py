@@ -15,11 +15,11 @@ from .registry import applies
 # Times of a job from which durations are counted: those of a started job, those of a waiting one.
 _RUN_TIMES = (
     "start_us", "suspend_us", "last_eval_us", "kill_us", "preempt_us", "preempt_end_us",
-    "resize_us", "charged_us",
+    "resize_us", "charged_us", "boot_by_us",
 )  # fmt: skip
 _WAIT_TIMES = ("eligible_us", "accrue_us")
 _STEP_TIMES = ("created_us", "start_us", "end_us")
-_NODE_TIMES = ("reason_us", "registered_us", "last_busy_us", "resume_after_us")
+_NODE_TIMES = ("reason_us", "registered_us", "last_busy_us", "resume_after_us", "power_us")
 _LONGEST_REQUEUE_US = 2 * HOUR_US  # longer than a requeued job has to wait
 
 

@@ -17,11 +17,11 @@ from pyslurm_ng.model.assoc import Qos
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import SUSPENDED_BY_GANG, Job, NodeAlloc
 from pyslurm_ng.model.license_server import license_counts
-from pyslurm_ng.model.node import NodeSpec, spec_with_facts
+from pyslurm_ng.model.node import Node, NodeSpec, spec_with_facts
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.rows import Load, may_mix
-from pyslurm_ng.model.states import JobState
+from pyslurm_ng.model.states import JobState, NodeFlag
 from pyslurm_ng.model.topology import Topology
 from pyslurm_ng.sched.frame.answers import answers
 from pyslurm_ng.sched.frame.job_records import NO_END_US, Claim, Running, Waiting
@@ -30,6 +30,8 @@ from pyslurm_ng.sched.frame.licenses import LicensesInside, kept_from, licenses_
 from pyslurm_ng.sched.frame.measures import Limits
 from pyslurm_ng.sched.frame.reserved import with_families
 from pyslurm_ng.sched.request.sharing import tenant_of
+
+_BOOTS, _ASLEEP = 1 << 40, 1 << 41  # above every Weight=
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +221,7 @@ def _static(cluster: Cluster) -> _Static:
     nodes = cluster.nodes
     static = kept["snapshot"] = _Static(
         specs=tuple(spec_with_facts(node) if node is not None else None for node in nodes),
-        weights=array("q", [node.weight if node is not None else 0 for node in nodes]),
+        weights=array("q", [_weight(node) if node is not None else 0 for node in nodes]),
         features=tuple(node.features_active if node is not None else () for node in nodes),
         node_by_name=dict(cluster.node_index.by_name),
         available=tuple(node.features if node is not None else () for node in nodes),
@@ -228,6 +230,13 @@ def _static(cluster: Cluster) -> _Static:
         total_nodes=sum(1 for node in nodes if node is not None),
     )
     return static
+
+
+def _weight(node: Node) -> int:
+    """Return a node's weight: nodes that sleep come after those that boot, these after the rest."""
+    if node.flags & NodeFlag.POWERED_DOWN:
+        return node.weight + _ASLEEP
+    return node.weight + _BOOTS if node.flags & NodeFlag.POWERING_UP else node.weight
 
 
 def _claim(cluster: Cluster, job: Job) -> Claim:

@@ -174,3 +174,13 @@ def test_what_is_used_or_configured_is_not_deleted() -> None:
         assert refused is not None
         assert refused.code == code
         assert text in refused.detail
+
+
+def test_a_node_of_the_future_is_in_service_when_it_registers() -> None:
+    """State=FUTURE: such a node is not there, for jobs and listings, until its slurmd comes."""
+    cluster = cluster_of(CONF)
+    create(cluster, "nodename=d1 CPUs=2 State=FUTURE")
+    assert not cluster.node_index.columns.usable[4]
+    apply_all(cluster, register(cluster, 4, NodeFacts(cpus=2), (), CONF, START_US))
+    assert shown(cluster, "d1") == "IDLE+DYNAMIC_NORM"
+    assert cluster.node_index.columns.usable[4]

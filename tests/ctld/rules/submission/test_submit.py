@@ -9,6 +9,7 @@ from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.numbers import (
     MINUTE_US,
     NO_VAL,
+    REQ_EXCLUSIVE,
     REQ_KEEP_INVALID_DEP,
     REQ_KILL_INVALID_DEP,
     REQ_MEM_SET,
@@ -174,12 +175,12 @@ def test_partitions_that_do_not_take_the_job(line: str, who: Caller, code: int) 
     assert room.refused(who, partition="x") == code
 
 
-def test_a_reboot_is_a_note_until_a_program_could_do_it() -> None:
-    """--reboot: of administrators only; kept where Slurm ignores it, refused where it would act."""
+def test_a_job_that_reboots_its_nodes_has_them_for_itself() -> None:
+    """--reboot: of administrators only; without RebootProgram it is a note, as in Slurm."""
     assert Site().refused(flags=REQ_REBOOT) == Errno.ESLURM_ACCESS_DENIED
-    assert Site().job(ROOT, flags=REQ_REBOOT).request.flags & REQ_REBOOT
-    able = Site("RebootProgram=/bin/true")
-    assert able.refused(ROOT, flags=REQ_REBOOT) == Errno.ESLURM_NOT_SUPPORTED
+    assert Site().job(ROOT, flags=REQ_REBOOT).request.flags & (REQ_REBOOT | REQ_EXCLUSIVE)
+    able = Site("RebootProgram=/bin/true").job(ROOT, flags=REQ_REBOOT)
+    assert able.request.flags & REQ_EXCLUSIVE
 
 
 def test_a_burst_buffer_is_a_note_until_a_plugin_is_wanted() -> None:

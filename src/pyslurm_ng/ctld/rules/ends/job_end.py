@@ -16,7 +16,7 @@ from pyslurm_ng.ctld.rules.queue import dependency
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import RUNS_EPILOG, Cluster
 from pyslurm_ng.model.job import Job
-from pyslurm_ng.model.states import JobFlag, JobState, NodeState, Reason
+from pyslurm_ng.model.states import JobFlag, JobState, NodeFlag, NodeState, Reason
 
 _node_id = attrgetter("node_id")
 _BY_ITSELF = (JobState.COMPLETED, JobState.FAILED)
@@ -112,8 +112,11 @@ def complete(
 
 
 def _is_reachable(cluster: Cluster, node_id: int) -> bool:
+    """Return whether a node may have anything of a job: not while it is down, or booting for it."""
     node = cluster.nodes[node_id]
-    return node is not None and node.state != NodeState.DOWN
+    if node is None or node.state == NodeState.DOWN:
+        return False
+    return not node.flags & (NodeFlag.POWERED_DOWN | NodeFlag.POWERING_UP)
 
 
 def finish(

@@ -53,7 +53,8 @@ def nodes_down(
     for job_id in hit:
         job = cluster.jobs[job_id]
         # First, so that a requeue knows that it has to wait.
-        events.append(lost_runs.lost(cluster, job, lost, now_us, node_loss=policy, proof=proof))
+        known = proof or ("its nodes were not up yet" if _waits_for_boot(job) else "")
+        events.append(lost_runs.lost(cluster, job, lost, now_us, node_loss=policy, proof=known))
         if is_completing(job):
             flags = flags_beside_a_broken_node(job)
             if flags != job.flags:
@@ -86,14 +87,19 @@ def nodes_down(
 def _failure(cluster: Cluster, job: Job, lost: frozenset[int]) -> job_end.End:
     """Return how a job ends that loses nodes it cannot be without."""
     first_lost = next(alloc.node_id for alloc in job.nodes if alloc.node_id in lost)
+    never_began = _waits_for_boot(job) and not may_requeue(job)
     return job_end.End(
-        JobState.NODE_FAIL,
+        JobState.BOOT_FAIL if never_began else JobState.NODE_FAIL,
         exit_code=1,
         reason=Reason.NodeDown,
         flags=lost_run_flags(job) if may_requeue(job) else JobFlag.NONE,
         failed_node=cluster.node(first_lost).spec.name,
         duty_flags=SIGNAL_NODE_FAIL,
     )
+
+
+def _waits_for_boot(job: Job) -> bool:
+    return bool(job.flags & JobFlag.POWER_UP_NODE)
 
 
 def may_requeue(job: Job) -> bool:

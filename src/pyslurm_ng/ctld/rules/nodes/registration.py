@@ -14,7 +14,10 @@ from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.values import option_text
 from pyslurm_ng.ctld.rules.ends import job_end, lost_runs, node_loss
 from pyslurm_ng.ctld.rules.ends.requeue import requeue_rules
-from pyslurm_ng.ctld.rules.nodes import reboots
+from pyslurm_ng.ctld.rules.nodes import power, reboots
+from pyslurm_ng.ctld.rules.programs import programs
+from pyslurm_ng.ctld.rules.starts.dispatch import SLEEPS
+from pyslurm_ng.ctld.rules.starts.preparation import preparation
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import STEP_BATCH
@@ -44,13 +47,16 @@ def register(
     events = lost_runs.rebooted(cluster, node, facts.boot_id, now_us)
     events += _lost_jobs(cluster, node, running, rebooted, now_us, conf)
     is_start = not node.registered_us or node.facts.boot_id != facts.boot_id
+    wakes = is_start and not node.flags & NodeFlag.POWERING_DOWN
     written = _command_line_fields(cluster, node, facts, now_us) if is_start else []
     if not is_start:
         facts = replace(facts, instance_id=node.instance_id, instance_type=node.instance_type)
     events.append(_registered(cluster, conf, node, facts, rebooted, now_us))
-    if rebooted and node.flags & NodeFlag.REBOOT_ISSUED:
+    if rebooted and node.flags & (NodeFlag.REBOOT_ISSUED | NodeFlag.POWERING_UP):
         events += reboots.open_reboots(cluster, node_id, now_us)
         events.append(ev.NodeUpdated(now_us, (node_id,), dict(reboots.AT_REST)))
+    if node.flags & SLEEPS and wakes:
+        events += programs.node_is_up(cluster, node_id, now_us, preparation(conf))
     return events + written
 
 
@@ -75,13 +81,18 @@ def _registered(
     cluster: Cluster, conf: SlurmConf, node: Node, facts: NodeFacts, rebooted: bool, now_us: int
 ) -> ev.NodeRegistered:
     """Return the node's new state by its hardware and ReturnToService."""
-    flags = node.flags & ~(NodeFlag.NOT_RESPONDING | NodeFlag.POWERING_UP)
+    flags = node.flags & ~NodeFlag.NOT_RESPONDING
     state, reason = NodeState(node.state), node.reason
-    expected_reboot = bool(flags & reboots.REBOOT_FLAGS)
+    expected_reboot = bool(flags & (reboots.REBOOT_FLAGS | SLEEPS | NodeFlag.POWERING_DOWN))
+    has_booted = rebooted or not node.registered_us
+    if has_booted and flags & SLEEPS and not flags & NodeFlag.POWERING_DOWN:
+        flags &= ~(SLEEPS | NodeFlag.POWER_UP)
+        if state == NodeState.DOWN and reason == power.FAILED:
+            state, reason = NodeState.IDLE, ""
     as_told = rebooted and bool(flags & NodeFlag.REBOOT_ISSUED)
     if as_told:
         state, flags, reason = reboots.after_boot(node, flags)
-    problem = "" if _is_pretended(conf) else _shortage(node, facts, _memory_percent(conf))
+    problem = "" if _is_pretended(conf) else _shortage(node, facts, _memory_percent(conf, node))
     if problem:
         flags |= NodeFlag.INVALID_REG | NodeFlag.DRAIN
         reason = problem
@@ -123,9 +134,10 @@ def _is_pretended(conf: SlurmConf) -> bool:
     return any(word.lower() == "config_overrides" for word in conf.slurmd_parameters)
 
 
-def _memory_percent(conf: SlurmConf) -> float:
+def _memory_percent(conf: SlurmConf, node: Node) -> float:
     """Return which share of its configured memory a node has to have."""
-    return float(option_text(conf.slurmctld_parameters, "node_reg_mem_percent") or 100)
+    usual = 90 if node.flags & NodeFlag.CLOUD else 100
+    return float(option_text(conf.slurmctld_parameters, "node_reg_mem_percent") or usual)
 
 
 def _shortage(node: Node, facts: NodeFacts, memory_percent: float) -> str:
@@ -197,7 +209,11 @@ def _lost_jobs(
             cluster.jobs[job_id] for job_id in cluster.node_index.use[node.node_id].allocs
         ]
         victims = [
-            job for job in allocated_jobs if not is_completing(job) and _runs_on(job, node.node_id)
+            job
+            for job in allocated_jobs
+            if not is_completing(job)
+            and _runs_on(job, node.node_id)
+            and not job.flags & JobFlag.POWER_UP_NODE  # it has waited for this
         ]
     events: list[ev.AnyEvent] = []
     duty_id = cluster.next_duty_id

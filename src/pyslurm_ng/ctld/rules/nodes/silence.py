@@ -9,10 +9,13 @@ from pyslurm_ng.conf.node_loss import policy
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules.ends import node_loss
 from pyslurm_ng.ctld.rules.ends.requeue import requeue_rules
+from pyslurm_ng.ctld.rules.nodes import power
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.states import NodeFlag, NodeState
 
+# It has no slurmd that could speak, or not now.
+_SPEECHLESS = NodeFlag.EXTERNAL | power.ASLEEP
 _LONGEST_MS = 30_000
 _SHORTEST_MS = 200
 _IN_TIMEOUT = 6  # heartbeats in SlurmdTimeout
@@ -56,7 +59,7 @@ def silent_nodes(
     for node in cluster.nodes:
         if node is None or node.state not in (NodeState.IDLE, NodeState.UNKNOWN):
             continue
-        if node.flags & NodeFlag.EXTERNAL:  # it has no slurmd that could speak
+        if node.flags & _SPEECHLESS:
             continue
         seen_us = last_seen_us.get(node.node_id, 0)
         if not seen_us:

@@ -13,14 +13,14 @@ from pyslurm_ng.base.numbers import SIGNAL_REQUEUED
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules.ends import job_end
 from pyslurm_ng.ctld.rules.ends.requeue import RequeueRules, requeue_rules
-from pyslurm_ng.ctld.rules.starts.dispatch import batch_step
+from pyslurm_ng.ctld.rules.starts.dispatch import SLEEPS, batch_step
 from pyslurm_ng.ctld.rules.starts.preparation import Preparation
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, het_components
 from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.ids import STEP_BATCH
-from pyslurm_ng.model.job import Job
-from pyslurm_ng.model.states import JobFlag, JobState
+from pyslurm_ng.model.job import Job, is_completing
+from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState
 
 
 def waits_with(cluster: Cluster, job: Job) -> list[Job]:
@@ -33,6 +33,48 @@ def prologs_succeeded(
     cluster: Cluster, jobs: Sequence[Job], now_us: int, prepare: Preparation
 ) -> list[ev.AnyEvent]:
     """Return the events that let the nodes of a job, or of all its components, begin."""
+    if any(is_booting(cluster, job) for job in jobs):
+        return [
+            ev.PrologEnded(now_us, job.job_id, job.attempt, 0, duty=0, configuring=True)
+            for job in jobs
+        ]
+    return _begun(cluster, jobs, now_us, prepare)
+
+
+def is_booting(cluster: Cluster, job: Job, up: int = -1) -> bool:
+    """Return whether a job waits for nodes, other than `up`, that are not up yet."""
+    if not job.flags & JobFlag.POWER_UP_NODE:
+        return False
+    return any(
+        alloc.node_id != up and cluster.node(alloc.node_id).flags & SLEEPS for alloc in job.nodes
+    )
+
+
+def node_is_up(
+    cluster: Cluster, node_id: int, now_us: int, prepare: Preparation
+) -> list[ev.AnyEvent]:
+    """Return the beginning of the jobs that waited for this node last of all."""
+    begun: list[Job] = []
+    for job_id in cluster.node_index.use[node_id].allocs:
+        job = cluster.jobs[job_id]
+        if not job.flags & JobFlag.POWER_UP_NODE:
+            continue
+        parts = [part for part in het_components(cluster, job) or [job] if not _is_over(part)]
+        waits = any(
+            part.job_id in cluster.prologs or is_booting(cluster, part, node_id) for part in parts
+        )
+        if not waits:
+            begun += [part for part in parts if part not in begun]
+    return _begun(cluster, begun, now_us, prepare) if begun else []
+
+
+def _is_over(job: Job) -> bool:
+    return job.state in TERMINAL_STATES or is_completing(job)
+
+
+def _begun(
+    cluster: Cluster, jobs: Sequence[Job], now_us: int, prepare: Preparation
+) -> list[ev.AnyEvent]:
     events: list[ev.AnyEvent] = []
     duty_id = cluster.next_duty_id
     for job in jobs:
@@ -47,6 +89,7 @@ def prologs_succeeded(
                 duty=duty,
                 prepare_all=prepare.every_node,
                 configuring=prepare.is_configuring(is_batch=is_batch),
+                booted=bool(job.flags & JobFlag.POWER_UP_NODE),
             )
         )
         duty_id += len(job.nodes)

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from pyslurm_ng.base.numbers import INFINITE, NO_VAL
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL, REQ_REBOOT, SECOND_US
 from pyslurm_ng.ctld.rules.ends import lost_runs
 from pyslurm_ng.ctld.rules.queue import dependency
 from pyslurm_ng.ctld.rules.starts.preparation import NONE, Preparation
@@ -21,7 +21,7 @@ from pyslurm_ng.model.license_server import license_counts
 from pyslurm_ng.model.partition import opened
 from pyslurm_ng.model.reservation import part_of
 from pyslurm_ng.model.rows import rows_of
-from pyslurm_ng.model.states import JobState
+from pyslurm_ng.model.states import JobState, NodeFlag
 from pyslurm_ng.sched.demand.demand import limit_us
 from pyslurm_ng.sched.frame import reserved
 from pyslurm_ng.sched.frame.job_views import may_be_considered
@@ -29,6 +29,7 @@ from pyslurm_ng.sched.frame.licenses import kept_from, licenses_inside
 from pyslurm_ng.sched.frame.plan import Start
 from pyslurm_ng.sched.frame.snapshot import are_free_now
 
+SLEEPS = NodeFlag.POWERED_DOWN | NodeFlag.POWERING_UP
 NO_PRIORITIES: Mapping[int, int] = MappingProxyType({})
 
 
@@ -40,6 +41,7 @@ def dispatch(
     prepare: Preparation = NONE,
     waited_for: int = 0,
     priorities: Mapping[int, int] = NO_PRIORITIES,
+    others: Sequence[Start] = (),
 ) -> list[ev.AnyEvent]:
     """Return the events that start one job of a plan; none when the world has moved on.
 
@@ -49,9 +51,9 @@ def dispatch(
         prepare: what nodes do before the job counts as started.
         waited_for: the Reason for which it has waited.
         priorities: of the jobs that the pass looked at, by job id.
+        others: components that start with it, and wait until the nodes of all are up.
 
-    If the controller runs a prolog, nodes are told nothing before it has ended: see
-    `rules.programs`.
+    Nodes are told nothing while the controller's prolog runs, or some boot: see `rules.programs`.
     """
     job = cluster.jobs.get(start.job_id)
     if job is None or not _may_start(cluster, job, start, now_us):
@@ -69,7 +71,8 @@ def dispatch(
         events.append(ev.ArrayTaskSplit(now_us, job.job_id, start.task_id, job_id))
     events += lost_runs.begun_again(job, now_us)
     is_batch = bool(job.script_hash)
-    waits = bool(cluster.programs & RUNS_PROLOG)
+    boot_by_us = _boot_by_us(cluster, (start, *others), prepare, now_us)
+    waits = bool(cluster.programs & RUNS_PROLOG or boot_by_us)
     duty = prepare.first_duty(is_batch=is_batch)
     events.append(
         ev.JobAllocated(
@@ -88,11 +91,13 @@ def dispatch(
             configuring=prepare.is_configuring(is_batch=is_batch) or waits,
             reservation=reservation,
             rows=rows_of(cluster.partitions.get(start.partition), job.request),
-            prolog=waits,
+            prolog=bool(cluster.programs & RUNS_PROLOG),
             waited_for=waited_for,
             priority=priorities.get(start.job_id, 0),
+            boot_by_us=boot_by_us,
         )
     )
+    events += _rebooted(cluster, job, start, prepare, now_us)
     if duty == DutyKind.LAUNCH and not waits:
         step = batch_step(job, start.nodes, start.batch_node_id, now_us)
         events.append(ev.StepCreated(now_us, job_id, step))
@@ -117,7 +122,13 @@ def dispatch_het(
     duty_id = cluster.next_duty_id
     for start in starts:
         decision = dispatch(
-            cluster, start, now_us, prepare=prepare, waited_for=waited_for, priorities=priorities
+            cluster,
+            start,
+            now_us,
+            prepare=prepare,
+            waited_for=waited_for,
+            priorities=priorities,
+            others=starts,
         )
         if not decision:
             return []
@@ -126,10 +137,44 @@ def dispatch_het(
                 is_leader = start.job_id == start.het_job_id
                 event = _component(event, is_leader=is_leader, first_duty_id=duty_id)
                 duty_id += len(event.nodes)
+            elif isinstance(event, ev.NodesPowered):
+                event = msgspec.structs.replace(event, first_duty_id=duty_id)
+                duty_id += len(event.node_ids)
             elif isinstance(event, ev.StepCreated) and start.job_id != start.het_job_id:
                 continue  # the script runs once, beside the leader
             events.append(event)
     return events
+
+
+def _boot_by_us(
+    cluster: Cluster, starts: Sequence[Start], prepare: Preparation, now_us: int
+) -> int:
+    """Return when all nodes are up, some of which sleep or are to be rebooted; 0 if all are up."""
+    limit_s = 0
+    for start in starts:
+        reboots = prepare.reboots and cluster.jobs[start.job_id].request.flags & REQ_REBOOT
+        if not reboots and not any(
+            cluster.node(alloc.node_id).flags & SLEEPS for alloc in start.nodes
+        ):
+            continue
+        partition = cluster.partitions.get(start.partition)
+        own_s = partition.resume_timeout_s if partition is not None else NO_VAL
+        limit_s = max(limit_s, prepare.boot_s if own_s == NO_VAL else own_s)
+    return now_us + limit_s * SECOND_US if limit_s else 0
+
+
+def _rebooted(
+    cluster: Cluster, job: Job, start: Start, prepare: Preparation, now_us: int
+) -> list[ev.AnyEvent]:
+    """Have the nodes boot that a job wants rebooted, except those that sleep and boot anyway."""
+    if not prepare.reboots or not job.request.flags & REQ_REBOOT:
+        return []
+    node_ids = tuple(
+        alloc.node_id for alloc in start.nodes if not cluster.node(alloc.node_id).flags & SLEEPS
+    )
+    if not node_ids:
+        return []
+    return [ev.NodesPowered(now_us, node_ids, int(NodeFlag.POWERING_UP), cluster.next_duty_id)]
 
 
 def _component(event: ev.JobAllocated, *, is_leader: bool, first_duty_id: int) -> ev.JobAllocated:

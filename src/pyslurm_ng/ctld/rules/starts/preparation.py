@@ -20,6 +20,8 @@ class Preparation:
     every_node: bool = False  # at the allocation
     holds_commands: bool = True  # salloc and srun wait until all are ready
     script_last: bool = False  # a script does so, too; else it waits for its own node only
+    boot_s: int = 60  # ResumeTimeout: how long nodes may take that sleep
+    reboots: bool = False  # there is a RebootProgram for --reboot
 
     def is_configuring(self, *, is_batch: bool) -> bool:
         """Return whether a job is CONFIGURING until its nodes are ready."""
@@ -42,4 +44,6 @@ def preparation(conf: SlurmConf) -> Preparation:
         every_node=not _EVERY_NODE.isdisjoint(words),
         holds_commands="nohold" not in words,
         script_last="deferbatch" in words,
+        boot_s=conf.resume_timeout,
+        reboots=bool(conf.reboot_program),
     )

@@ -16,6 +16,7 @@ from pyslurm_ng.base.numbers import (
     INFINITE,
     MINUTE_US,
     NO_VAL,
+    REQ_EXCLUSIVE,
     REQ_EXCLUSIVE_MCS,
     REQ_EXPEDITE,
     REQ_HOLD,
@@ -357,10 +358,6 @@ def _check_caller(request: JobRequest, context: Context) -> Reject | None:
         context.conf.slurmctld_parameters, "enable_expedited_requeue"
     ):
         return Reject(Errno.ESLURM_DISABLED)
-    if request.flags & REQ_REBOOT and context.conf.reboot_program:
-        # Without the program Slurm ignores the option; with it nodes would not be rebooted.
-        detail = "--reboot is not supported yet where RebootProgram is set"
-        return Reject(Errno.ESLURM_NOT_SUPPORTED, detail)
     return None
 
 
@@ -371,6 +368,9 @@ def _with_defaults(
     wckey = wckey_of(cluster, request, context)
     if wckey != request.wckey:
         request = msgspec.structs.replace(request, wckey=wckey)
+    if request.flags & REQ_REBOOT and context.conf.reboot_program:
+        # A node boots when no other job is on it.
+        request = msgspec.structs.replace(request, flags=request.flags | REQ_EXCLUSIVE)
     kills = "kill_invalid_depend" in context.conf.dependency_parameters
     either = REQ_KILL_INVALID_DEP | REQ_KEEP_INVALID_DEP
     if kills and not request.flags & either:

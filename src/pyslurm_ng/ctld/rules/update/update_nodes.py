@@ -17,7 +17,7 @@ from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.ends import lost_runs, node_loss
 from pyslurm_ng.ctld.rules.ends.requeue import requeue_rules
 from pyslurm_ng.ctld.rules.feature_nodes import after_features
-from pyslurm_ng.ctld.rules.nodes import reboots
+from pyslurm_ng.ctld.rules.nodes import power, reboots
 from pyslurm_ng.ctld.rules.nodes.node_names import find_nodes
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
@@ -84,6 +84,8 @@ def update_nodes(cluster: Cluster, request: UpdateNodes, context: Context) -> De
     if state:
         if state in reboots.REBOOT_STATES:
             changes = reboots.change(nodes, state, settings, context)
+        elif state in power.STATES:
+            changes = power.change(cluster, nodes, state, settings.get("reason", ""), context)
         else:
             changes = _state_events(cluster, nodes, state, settings.get("reason", ""), context)
         if isinstance(changes, Reject):
@@ -293,7 +295,8 @@ def _return(
         events.append(ev.NodeUpdated(time_us=now_us, node_ids=(node.node_id,), fields=fields))
         if returns:
             events.append(ev.NodesReturned(time_us=now_us, node_ids=(node.node_id,)))
-            if node.flags & NodeFlag.NOT_RESPONDING or not node.registered_us:
+            is_silent = bool(node.flags & NodeFlag.NOT_RESPONDING) or not node.registered_us
+            if is_silent and not node.flags & power.ASLEEP:
                 silent = ev.NodesSilent(time_us=now_us, node_ids=(node.node_id,), silent=True)
                 events.append(silent)
     return events
