@@ -213,6 +213,10 @@ def _run(
     conf = submission.begin(options, operands, read_conf, CONF_KEYS)
     options.apply_environment(without_step_masks(dict(os.environ)))
     options.apply_all(pairs, COMMAND_LINE)
+    if "multi-prog" in options.settings and operands:
+        from pyslurm_ng.cli.step.multi_prog import check_programs
+
+        check_programs(options, operands[0])
     quiet = "quiet" in options.settings
     for line in options.finish():
         if not quiet:
@@ -267,7 +271,9 @@ def _test_only(client: "Client", options: Options, argv: "list[str]") -> int:
     job_id = options.settings.get("jobid", "")
     if not job_id or job_id == os.environ.get("SLURM_JOB_ID"):
         return _estimate(client, options.request)
-    return _estimate(client, options.request, _job_named(client, job_id)[0])
+    from pyslurm_ng.cli.step.job_names import job_named
+
+    return _estimate(client, options.request, job_named(client, job_id)[0])
 
 
 def _estimate(client: "Client", request: "dict[str, Any]", job_id: int = 0) -> int:
@@ -324,7 +330,9 @@ class _Srun:
 
     def inside(self, job_text: str) -> int:
         """Run a step of a job that exists."""
-        job_id, task = _job_named(self._client, job_text)
+        from pyslurm_ng.cli.step.job_names import job_named
+
+        job_id, task = job_named(self._client, job_text)
         fields = step_request.step_fields(self._options, self._argv, self._operands[0])
         fields["job_id"] = job_id
         if task:
@@ -570,30 +578,3 @@ class _Srun:
                     client.aborted()
 
         client.also_watch(descriptor, news)
-
-
-def _job_named(client: "Client", text: str) -> "tuple[int, str]":
-    """Return the id that --jobid names, and the task of an array."""
-    if text[:1] == "s":
-        text = _id_of_sluid(client, text)
-    job, _, task = text.partition("_")
-    # Ids have 32 bits; ten digits fit what carries them.
-    is_number = job.isdigit() and (task.isdigit() or not task)
-    if not is_number or max(len(job), len(task)) > 10:
-        say(f"srun: error: Invalid job id: {text}")
-        raise Failed
-    return int(job), task
-
-
-def _id_of_sluid(client: "Client", text: str) -> str:
-    """Return the job id that a SLUID stands for; a text that is none as it is."""
-    from pyslurm_ng.base.sluid import sluid_of
-    from pyslurm_ng.cli.request_parts import record_id
-
-    if not sluid_of(text):
-        return text
-    try:
-        return str(record_id(client, text))
-    except SlurmError as problem:
-        say(f"srun: error: Unable to confirm allocation for job {text}: {problem.text}")
-        raise Failed from None

@@ -15,10 +15,13 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pyslurm_ng.base.hostlist import fold_numbers
+from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.step.link import MOST_STRANGERS
-from pyslurm_ng.cli.step.multi_prog import MultiProgError, read_programs
+from pyslurm_ng.cli.step.multi_prog import MultiProgError, check_programs, read_programs
 from pyslurm_ng.cli.step.streams import Labels
 from pyslurm_ng.cli.step.tasks import StepTasks, exit_code, exit_text
+from pyslurm_ng.cli.submit.option_state import COMMAND_LINE
+from pyslurm_ng.cli.submit.options import Options
 from pyslurm_ng.wire import step_io
 from tests.cli.step_room import LIMIT_S, Node, StepRoom
 
@@ -84,15 +87,18 @@ def test_tasks_that_end_alike_share_a_line(make: Any) -> None:
     assert code == 5
 
 
-def test_task_killed_by_a_signal(make: Any) -> None:
-    """128 and the signal's number; Slurm adds a line about the step."""
+@pytest.mark.parametrize(
+    ("number", "word"),
+    [(signal.SIGTERM, "Terminated"), (signal.SIGKILL, "Killed"),
+     (signal.SIGSEGV, "Segmentation fault"), (signal.SIGHUP, "Hangup"),
+     (signal.SIGABRT, "Aborted")],
+)  # fmt: skip
+def test_task_killed_by_a_signal(make: Any, number: int, word: str) -> None:
+    """128 and the signal's number; Slurm adds a line about steps that were ended."""
     room = make(["n3"], [[0]])
-    room.node().finish(int(signal.SIGTERM))
-    assert room.end() == (
-        b"",
-        "srun: error: n3: task 0: Terminated\nsrun: Force Terminated StepId=5.0\n",
-        143,
-    )
+    room.node().finish(int(number))
+    more = "srun: Force Terminated StepId=5.0\n" if word in ("Terminated", "Killed") else ""
+    assert room.end() == (b"", f"srun: error: n3: task 0: {word}\n{more}", 128 + number)
 
 
 def test_kill_on_bad_exit(make: Any) -> None:
@@ -507,6 +513,46 @@ def test_programs_of_tasks(tmp_path: Any) -> None:
         {"argv": ["echo", "more words", "2", "1"], "tasks": [2]},
         {"argv": ["sleep", "1"], "tasks": [3, 4]},
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "tasks"),
+    [
+        ("0 a\n1-2 b\n* c\n", [], 3),
+        ("* c\n", [], 1),
+        ("0 a\n1-2 b\n* c\n", ["-n5"], 5),
+        ("0-1 a\n", ["-N2"], 2),
+    ],
+)
+def test_programs_count_the_tasks(tmp_path: Any, text: str, words: list[str], tasks: int) -> None:
+    """Without -n there are as many as the lines number, as with Slurm 22.05."""
+    options = options_with(tmp_path, text, words)
+    assert options.request["ntasks"] == tasks
+
+
+def test_programs_are_checked_before_there_is_an_allocation(tmp_path: Any) -> None:
+    """Nobody waits in the queue for a file that cannot be used."""
+    for text, words, said in (
+        ("0 a\n1-2 b\n", ["-n2"], "Invalid task id, 2 >= ntasks\nLine 2 of configuration file "),
+        ("0 a\n", ["-n2"], "Configuration file "),
+        ("0,4 a\n", [], "Configuration file "),
+    ):
+        with pytest.raises(OptionError) as problem:
+            options_with(tmp_path, text, words)
+        assert problem.value.text.startswith(said) and problem.value.code == 1
+    with pytest.raises(OptionError, match="Could not open multi_prog config file"):
+        check_programs(Options("srun"), str(tmp_path / "absent"))
+
+
+def options_with(tmp_path: Any, text: str, words: list[str]) -> Options:
+    """Return the options of srun after it has looked at a file of programs."""
+    path = tmp_path / "mp.conf"
+    path.write_text(text)
+    options = Options("srun")
+    pairs, _ = options.split_words([*words, "--multi-prog", str(path)])
+    options.apply_all(pairs, COMMAND_LINE)
+    check_programs(options, str(path))
+    return options
 
 
 @pytest.mark.parametrize("text", ["0 a\n", "0 a\n0-1 b\n", "x a\n", "0\n1 a\n", "0-99999999999 a"])

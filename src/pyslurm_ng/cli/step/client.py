@@ -6,7 +6,7 @@ port and sends streams and ends of tasks (`wire.step_io`).
 
 import select
 
-from pyslurm_ng.base.numbers import SIGKILL, SIGPIPE
+from pyslurm_ng.base.numbers import SIGKILL, SIGPIPE, SIGTERM
 from pyslurm_ng.base.poll_loop import PollLoop
 from pyslurm_ng.cli.step.node_links import NodeLinks, StepOrders
 from pyslurm_ng.cli.step.step_input import StepInput
@@ -122,7 +122,8 @@ class StepClient:
         return max(self.tasks.code, self._lost_code)
 
     def _ended_by_signal(self) -> bool:
-        return bool(self.tasks.worst_status & 0x7F) and self.tasks.code > 128
+        """Return whether the worst task was ended: other signals are the program's own faults."""
+        return self.tasks.worst_status & 0x7F in (SIGKILL, SIGTERM) and self.tasks.code > 128
 
     # Nodes --------------------------------------------------------------------------------------
 

@@ -1,14 +1,36 @@
 """The file of --multi-prog: the program of each task."""
 
 from pyslurm_ng.base.input_files import read_whole
+from pyslurm_ng.cli.option_words import OptionError
+from pyslurm_ng.cli.submit.option_state import ENVIRONMENT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from pyslurm_ng.cli.submit.options import Options
+
 
 class MultiProgError(Exception):
     """The file cannot be used; the text is one line."""
+
+
+def check_programs(options: "Options", path: str) -> None:
+    """Check the file before there is an allocation; its tasks count where no option counts them.
+
+    Raises:
+        OptionError: it cannot be used for so many tasks.
+    """
+    try:
+        if "ntasks" not in options.given and not options.request.get("ntasks_per_node"):
+            named = [(words[0], line) for line, words in _lines(path) if words[0] != "*"]
+            tasks = [task for text, line in named for task in _tasks(text, path, line)]
+            count = max(tasks, default=0) + 1
+            options.apply_all([("ntasks", str(count))], ENVIRONMENT)
+        if count := options.request.get("ntasks", 0):
+            read_programs(path, count)
+    except MultiProgError as problem:
+        raise OptionError(str(problem), 1) from None
 
 
 def read_programs(path: str, ntasks: int) -> "list[dict[str, Any]]":
@@ -19,27 +41,20 @@ def read_programs(path: str, ntasks: int) -> "list[dict[str, Any]]":
     goes on in the next line.
 
     Raises:
-        MultiProgError: unreadable, a bad task list, a task twice or not at all.
+        MultiProgError: unreadable, a bad task list, a task twice or not at all, or beyond `ntasks`.
     """
-    try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as stream:
-            text = read_whole(stream)
-    except OSError as problem:
-        raise MultiProgError(
-            f"Could not open multi_prog config file {path}: {problem.strerror}"
-        ) from problem
     argv_of: dict[int, list[str]] = {}
     rest: list[str] | None = None
-    for number, line in enumerate(text.replace("\\\n", " ").split("\n"), 1):
-        words = _split(line)
-        if not words:
-            continue
-        if len(words) < 2:
-            raise MultiProgError(f"Invalid configuration file {path} line {number}: no program")
+    for number, words in _lines(path):
         if words[0] == "*":
             rest = words[1:]
             continue
         for offset, task in enumerate(_tasks(words[0], path, number)):
+            if task >= ntasks:
+                raise MultiProgError(
+                    f"Invalid task id, {task} >= ntasks\n"
+                    f"Line {number} of configuration file {path} invalid"
+                )
             if task in argv_of:
                 raise MultiProgError(
                     f"Configuration file {path} invalid, multiple records for task id {task}"
@@ -53,6 +68,25 @@ def read_programs(path: str, ntasks: int) -> "list[dict[str, Any]]":
         if task not in argv_of:
             raise MultiProgError(f"Configuration file {path} invalid, no record for task id {task}")
     return _grouped(argv_of, ntasks)
+
+
+def _lines(path: str) -> "list[tuple[int, list[str]]]":
+    """Return the words of each line that has some, with the line's number."""
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as stream:
+            text = read_whole(stream)
+    except OSError as problem:
+        raise MultiProgError(
+            f"Could not open multi_prog config file {path}: {problem.strerror}"
+        ) from problem
+    lines = []
+    for number, line in enumerate(text.replace("\\\n", " ").split("\n"), 1):
+        words = _split(line)
+        if len(words) == 1:
+            raise MultiProgError(f"Invalid configuration file {path} line {number}: no program")
+        if words:
+            lines.append((number, words))
+    return lines
 
 
 def _grouped(argv_of: "dict[int, list[str]]", ntasks: int) -> "list[dict[str, Any]]":
