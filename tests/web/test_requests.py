@@ -82,6 +82,22 @@ def test_several_components() -> None:
     assert [cluster.cluster.jobs[first + at].request.ntasks for at in (0, 1)] == [1, 2]
 
 
+def test_partitions_are_created_changed_and_deleted() -> None:
+    """By administrators."""
+    client = front(user="root")
+    path = "/slurm/v0.0.46/partitions"
+    made = {"name": "new", "nodes": {"configured": "n1"}, "maximums": {"time": 30}}
+    assert client.post(path, {"partitions": [made]}).errors == []
+    changed = {"name": "new", "flags": ["HIDDEN"], "partition": {"state": ["DRAIN"]}}
+    assert client.post(path, {"partitions": [changed]}).errors == []
+    shown = client.get("/slurm/v0.0.46/partition/new").json()["partitions"][0]
+    assert shown["maximums"]["time"]["number"] == 30
+    assert (shown["flags"], shown["partition"]["state"]) == (["HIDDEN"], ["DRAIN"])
+    assert front().post(path, {"partitions": [changed]}).status == 422
+    assert client.delete("/slurm/v0.0.46/partition/new").status == 200
+    assert client.get("/slurm/v0.0.46/partition/new").status == 404
+
+
 @pytest.mark.parametrize(
     ("job", "body", "status", "text"),
     [

@@ -68,7 +68,7 @@ def document(
     """
     lead = _HEAD
     for answer in answers:
-        for jobs in _texts(answer, cluster):
+        for jobs in texts(answer, cluster):
             yield lead
             yield jobs
             lead = _BETWEEN
@@ -80,14 +80,14 @@ def jobs_of(answer: "dict[str, Any]", cluster: str) -> "list[dict[str, Any]]":
     """Return the jobs of one part of an answer."""
     import json
 
-    jobs: list[dict[str, Any]] = json.loads(b"[" + b",".join(_texts(answer, cluster)) + b"]")
+    jobs: list[dict[str, Any]] = json.loads(b"[" + b",".join(texts(answer, cluster)) + b"]")
     return jobs
 
 
 _HEAD, _BETWEEN = b'{\n  "jobs": [\n    ', b",\n    "
 
 
-def _texts(answer: "dict[str, Any]", cluster: str) -> "Iterator[bytes]":
+def texts(answer: "dict[str, Any]", cluster: str) -> "Iterator[bytes]":
     """Yield the jobs of one part of an answer as JSON, some at a time with commas between."""
     from pyslurm_ng.kernels.records import project
 

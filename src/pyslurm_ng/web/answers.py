@@ -22,7 +22,8 @@ MOST_YAML_BYTES = 64 << 20
 """YAML is made of the whole document."""
 _LEAST_COMPRESSED = 1024
 _PIECE_BYTES = 256 << 10
-_USUAL = {"Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
+VARY = "Accept, Accept-Encoding, Authorization, X-SLURM-USER-NAME, X-SLURM-USER-TOKEN"
+_USUAL = {"Cache-Control": "private, no-cache", "X-Content-Type-Options": "nosniff"}
 
 
 def media_type(accept: str) -> str:
@@ -72,7 +73,7 @@ def respond(call: Call, payload: Answer, answer: str, headers: Mapping[str, str]
 
 def plain(status: int, body: bytes, form: str, *, tag: str = "", zipped: bool = False) -> Response:
     """Return a response that is held as a whole."""
-    headers = {**_USUAL, "Vary": "Accept, Accept-Encoding, X-SLURM-USER-NAME"}
+    headers = {**_USUAL, "Vary": VARY}
     if tag:
         headers["ETag"] = tag
     if form == YAML:
@@ -94,28 +95,34 @@ def _is_known(headers: Mapping[str, str], tag: str) -> bool:
 def _stream(
     call: Call, streamed: Streamed, headers: Mapping[str, str], form: str, *, zipped: bool
 ) -> Response:
-    tag = _tag(streamed.fingerprint)
-    if _is_known(headers, tag):
+    tag = _tag(streamed.fingerprint) if streamed.fingerprint else ""
+    if tag and _is_known(headers, tag):
+        call.close()
         return Response(status_code=304, headers={"ETag": tag, **_USUAL})
     more = {**streamed.more, **call.envelope(), "warnings": call.warnings}
-    pieces = _begun(_pieces(streamed, more))
+    pieces = _begun(_pieces(call, streamed, more))
     if form == YAML:
         return plain(200, _whole(pieces), YAML, tag=tag)
-    sent = {**_USUAL, "ETag": tag, "Vary": "Accept, Accept-Encoding, X-SLURM-USER-NAME"}
+    sent = {**_USUAL, "Vary": VARY}
+    if tag:
+        sent["ETag"] = tag
     if zipped:
         sent["Content-Encoding"] = "gzip"
         pieces = _gzipped(pieces)
     return StreamingResponse(iterate_in_threadpool(pieces), 200, sent, JSON)
 
 
-def _pieces(streamed: Streamed, more: dict[str, Any]) -> Iterator[bytes]:
-    """Yield the document piece by piece."""
-    lead = f'{{"{streamed.key}":['
-    for records in streamed.records:
-        yield (lead + records).encode()
-        lead = ","
-    begin = lead if lead != "," else ""
-    yield begin.encode() + b"]," + msgspec.json.encode(more)[1:]
+def _pieces(call: Call, streamed: Streamed, more: dict[str, Any]) -> Iterator[bytes]:
+    """Yield the document piece by piece, and let go of the daemons at its end."""
+    try:
+        lead = f'{{"{streamed.key}":['
+        for records in streamed.records:
+            yield (lead + records).encode()
+            lead = ","
+        begin = lead if lead != "," else ""
+        yield begin.encode() + b"]," + msgspec.json.encode(more)[1:]
+    finally:
+        call.close()
 
 
 def _begun(pieces: Iterator[bytes]) -> Iterator[bytes]:

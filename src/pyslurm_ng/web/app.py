@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +22,7 @@ from pyslurm_ng.data_parser.envelope import VERSIONS
 from pyslurm_ng.web import openapi
 from pyslurm_ng.web.answers import JSON, document, media_type, plain, respond
 from pyslurm_ng.web.bodies import parsed, query_of, read_body
-from pyslurm_ng.web.call import Answer, Call
+from pyslurm_ng.web.call import Answer, Call, Streamed
 from pyslurm_ng.web.daemons import Daemons
 from pyslurm_ng.web.operations import Operation, operations
 from pyslurm_ng.web.refusal import NOT_FOUND, TOO_MANY, Refusal, refusal_of
@@ -30,9 +31,10 @@ from pyslurm_ng.wire.daemon_link import SlurmError
 
 THREADS = 32
 """Requests that daemons are asked at the same time."""
-OF_ONE_USER = 8
+OF_ONE_REQUESTER = 8
 """Of these for one requester; others wait."""
 MOST_WAITING = 256
+WAITING_OF_ONE = 64
 UNKNOWN_PATH = "Invalid or unknown URL path"
 _RETRY_S = "1"
 
@@ -55,8 +57,8 @@ class Service:
     faults: Faults = field(default_factory=lambda: Faults(DaemonLog("slurmrestd")))
     by_key: dict[tuple[str, str, str], Operation] = field(default_factory=operations)
     room: anyio.CapacityLimiter | None = None
-    rooms: dict[str, anyio.CapacityLimiter] = field(default_factory=dict)
-    waiting: int = 0
+    rooms: dict[bytes, anyio.CapacityLimiter] = field(default_factory=dict)
+    waiting: Counter[bytes] = field(default_factory=Counter)
 
     def requester(self, request: Request) -> Requester:
         """Return who asks; for routes of other modules, too.
@@ -76,17 +78,19 @@ class Service:
         """
         if self.room is None:
             self.room = anyio.CapacityLimiter(THREADS)
-        if self.waiting >= MOST_WAITING:
+        share = requester.share
+        if self.waiting[share] >= WAITING_OF_ONE or self.waiting.total() >= MOST_WAITING:
             raise Refusal(TOO_MANY, "slurmrestd is busy", source="slurmrestd")
-        own = self.rooms.setdefault(requester.name, anyio.CapacityLimiter(OF_ONE_USER))
-        self.waiting += 1
+        own = self.rooms.setdefault(share, anyio.CapacityLimiter(OF_ONE_REQUESTER))
+        self.waiting[share] += 1
         try:
             async with own:
                 return await anyio.to_thread.run_sync(work, limiter=self.room)
         finally:
-            self.waiting -= 1
-            if not own.borrowed_tokens and not own.statistics().tasks_waiting:
-                self.rooms.pop(requester.name, None)
+            self.waiting[share] -= 1
+            if not self.waiting[share]:
+                del self.waiting[share]
+                self.rooms.pop(share, None)
 
 
 def build_app(service: Service, more: list[BaseRoute] | None = None) -> Starlette:
@@ -165,11 +169,16 @@ def _answer(
                 {"description": text, "source": where} for text, where in body.warnings
             ]
         answer: Answer = operation.handler(call)
-        return respond(call, answer, operation.answer, headers)
+        response = respond(call, answer, operation.answer, headers)
     except SlurmError as error:
-        raise refusal_of(error, "Request failed", operation.path) from None
-    finally:
         call.close()
+        raise refusal_of(error, "Request failed", operation.path) from None
+    except BaseException:
+        call.close()
+        raise
+    if not isinstance(answer, Streamed):
+        call.close()  # otherwise at the end of the stream
+    return response
 
 
 def source_of(request: Request) -> str:

@@ -23,7 +23,7 @@ PLUGINS = {
 class Streamed:
     """An answer whose list is too long to be held: `records` are objects in JSON, some at a time.
 
-    `fingerprint` says what the list is made of, for its ETag.
+    `fingerprint` says what the list is made of, for its ETag; b"" where nothing does.
     """
 
     key: str

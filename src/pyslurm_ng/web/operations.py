@@ -17,6 +17,7 @@ from pyslurm_ng.web.endpoints import (
     job_submission,
     jobs,
     nodes,
+    partition_changes,
     reservations,
     utilities,
 )
@@ -28,6 +29,7 @@ HANDLERS: dict[tuple[str, str], Handler] = {
     **job_changes.ROUTES,
     **job_submission.ROUTES,
     **nodes.ROUTES,
+    **partition_changes.ROUTES,
     **reservations.ROUTES,
     **accounting.ROUTES,
     **accounting_changes.ROUTES,

@@ -22,12 +22,17 @@ class Requester:
     """Who a request is for.
 
     `credential` is what the daemons are shown, b"" for this process's own user. `name` is for
-    the answer's meta and for sharing this process's room fairly: no right depends on it.
+    the answer's meta only: it is what a token claims, which the daemons verify later.
     """
 
     kind: str
     name: str
     credential: bytes = b""
+
+    @property
+    def share(self) -> bytes:
+        """Whose threads a request takes: a token's own, so that nobody takes another's."""
+        return self.credential or self.name.encode()
 
 
 @dataclass(frozen=True)

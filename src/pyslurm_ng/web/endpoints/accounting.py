@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Any
+
+import msgspec
 
 from pyslurm_ng.base.dates import DateError, parse_date
 from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id
 from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.data_parser import slurmdbd
-from pyslurm_ng.data_parser.accounting_jobs import columns, jobs_of
+from pyslurm_ng.data_parser.accounting_jobs import columns, jobs_of, texts
 from pyslurm_ng.data_parser.accounting_records import USUAL_TRES_IDS, objects, tres_ids
 from pyslurm_ng.data_parser.records import rows_of
-from pyslurm_ng.web.call import Answer, Call
+from pyslurm_ng.data_parser.schemas import conform, schema
+from pyslurm_ng.web.call import Answer, Call, Streamed
 from pyslurm_ng.web.refusal import BAD_REQUEST, NOT_FOUND, Refusal, refusal_of
 from pyslurm_ng.wire.daemon_link import SlurmError
 
@@ -262,7 +266,7 @@ def jobs(call: Call) -> Answer:
         request["nodes"] = _nodes(call.query["node"])
     if call.query.get("step"):
         request["jobs"] = [_selector(word) for word in _words(call, "step")]
-    return {"jobs": _records(call, request)}
+    return Streamed("jobs", _texts(call, request), {}, b"")
 
 
 def job(call: Call) -> Answer:
@@ -279,16 +283,32 @@ def job(call: Call) -> Answer:
     return {"jobs": rows}
 
 
-def _records(call: Call, request: dict[str, Any]) -> list[dict[str, Any]]:
+def _parts(call: Call, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the parts of an answer."""
     job_columns, step_columns = columns()
     fields = {**request, "columns": job_columns, "step_columns": step_columns}
-    rows: list[dict[str, Any]] = []
     try:
-        for answer in call.database.stream("ListJobRecords", fields, DATABASE_S):
-            rows += jobs_of(answer, answer["cluster"])
+        yield from call.database.stream("ListJobRecords", fields, DATABASE_S)
     except SlurmError as error:
         raise refusal_of(error, "Unable to query jobs", "slurmdb_jobs_get()") from None
-    return rows
+
+
+def _records(call: Call, request: dict[str, Any]) -> list[dict[str, Any]]:
+    parts = _parts(call, request)
+    return [row for part in parts for row in jobs_of(part, part["cluster"])]
+
+
+def _texts(call: Call, request: dict[str, Any]) -> Iterator[str]:
+    """Yield the jobs of an answer as JSON, part by part: there may be millions."""
+    if call.is_newest:
+        for part in _parts(call, request):
+            yield from (text.decode() for text in texts(part, part["cluster"]))
+        return
+    shape = schema("job", call.version)
+    for part in _parts(call, request):
+        rows = [conform(row, shape, call.version) for row in jobs_of(part, part["cluster"])]
+        if rows:
+            yield msgspec.json.encode(rows).decode()[1:-1]
 
 
 def _selector(text: str) -> tuple[int, int, int, int, int]:

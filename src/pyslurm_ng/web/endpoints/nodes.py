@@ -157,17 +157,6 @@ def _partitions(call: Call, name: str) -> Answer:
     return {"partitions": [partition_object(row) for row in rows], **last_update(reply)}
 
 
-def delete_partition(call: Call) -> Answer:
-    """Delete a partition that no job uses."""
-    name = call.path["partition_name"]
-    try:
-        call.controller.change("DeletePartition", {"name": name})
-    except SlurmError as error:
-        description = f"Failure to delete partition {name}"
-        raise refusal_of(error, description, "slurm_delete_partition()") from None
-    return {}
-
-
 def create_nodes(call: Call) -> Answer:
     """Create dynamic nodes, as a line of slurm.conf describes them."""
     line = str((call.body or {}).get("node_conf") or "")
@@ -200,5 +189,4 @@ ROUTES = {
     ("post", "/slurm/{version}/node/{node_name}"): change_node,
     ("get", "/slurm/{version}/partitions/"): all_partitions,
     ("get", "/slurm/{version}/partition/{partition_name}"): one_partition,
-    ("delete", "/slurm/{version}/partition/{partition_name}"): delete_partition,
 }
