@@ -173,7 +173,6 @@ def test_a_directory_is_where_the_job_runs(command: str) -> None:
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["--exclusive=mcs"], "--exclusive=mcs is not supported yet"),
         (["--container=/b"], "--container is not implemented yet"),
         (["--resources=a"], "--resources is not implemented yet"),
         (["--stepmgr"], "--stepmgr is not implemented yet"),

@@ -120,7 +120,6 @@ def test_a_key_of_many_lines_is_named_once() -> None:
         ("JobCompType=jobcomp/kafka", "jobcomp/kafka is refused: completed jobs would not be told"),
         ("JobCompType=jobcomp/lua", "jobcomp/lua is refused: completed jobs would not be told of"),
         ("JobCompType=jobcomp/mysql", "jobcomp/mysql is refused: no table of completed jobs"),
-        ("MCSPlugin=mcs/user", "mcs/user is refused: jobs of different labels would share nodes"),
         ("MpiDefault=cray_shasta", "cray_shasta is refused: the ranks would not know each other"),
         ("JobContainerType=job_container/tmpfs", "job_container/tmpfs is refused: jobs would"),
         ("TLSType=tls/s2n", "tls/s2n is refused: connections are signed, not encrypted"),

@@ -86,7 +86,7 @@ def test_a_topology_of_another_kind_names_its_first_line(tmp_path: Path) -> None
         ("MpiParams=bogus", ["MpiParams: 'bogus' is unknown and ignored"]),
         (
             "MCSParameters=bogus",
-            ["MCSParameters has no effect in pyslurm-ng: they are for MCSPlugin, which is refused"],
+            ["MCSParameters: 'bogus' is unknown and ignored"],
         ),
         (
             "NodeName=n[1-2] State=CLOUD",

@@ -43,7 +43,9 @@ def convert(key: Key, text: str) -> Any:
 
 def unknown_options(key: Key, text: str) -> list[str]:
     """Return the unknown words of a list parameter that ignores them."""
-    if key.kind != "options" or key.name in _STRICT_OPTIONS or key.name not in OPTIONS:
+    if key.name == "MCSParameters":
+        text = text.partition(":")[0]  # names of groups follow
+    elif key.kind != "options" or key.name in _STRICT_OPTIONS or key.name not in OPTIONS:
         return []
     if _is_none(text):
         return []

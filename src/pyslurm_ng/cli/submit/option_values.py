@@ -11,6 +11,7 @@ from pyslurm_ng.base.numbers import (
     INFINITE,
     NO_VAL,
     REQ_EXCLUSIVE,
+    REQ_EXCLUSIVE_MCS,
     REQ_EXCLUSIVE_TOPO,
     REQ_EXCLUSIVE_USER,
     REQ_EXPEDITE,
@@ -373,14 +374,11 @@ def switches(options: "OptionState", name: str, value: str) -> None:
 
 def exclusive(options: "OptionState", name: str, value: "str | None") -> None:
     """Read `--exclusive`: whole nodes, or nodes that only jobs of one user or segment share."""
-    kinds = {"user": REQ_EXCLUSIVE_USER, "topo": REQ_EXCLUSIVE_TOPO}
+    kinds = {"user": REQ_EXCLUSIVE_USER, "mcs": REQ_EXCLUSIVE_MCS, "topo": REQ_EXCLUSIVE_TOPO}
     if not value or value.lower() in ("exclusive", "node"):
         options.flag(REQ_EXCLUSIVE, REQ_OVERSUBSCRIBE)
     elif value.lower() == "oversubscribe":
         oversubscribe(options, name, None)
-    elif value.lower() == "mcs":
-        # Without labels it would promise a separation of jobs that does not exist.
-        raise OptionError("--exclusive=mcs is not supported yet", 1)
     elif value.lower() in kinds:
         options.flag(kinds[value.lower()], REQ_OVERSUBSCRIBE)
     else:

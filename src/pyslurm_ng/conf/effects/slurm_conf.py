@@ -36,7 +36,8 @@ CLUSTER = Keys(
         KillOnBadExit KillWait LicenseParameters Licenses LogTimeFormat MailDomain MailProg
         MaxArraySize MaxBatchRequeue MaxJobId MaxMemPerCPU MaxMemPerNode MaxNodeCount
         MaxStepCount
-        MaxTasksPerNode MessageTimeout MetricsAuthUsers MetricsParameters MetricsType
+        MaxTasksPerNode MCSParameters MCSPlugin
+        MessageTimeout MetricsAuthUsers MetricsParameters MetricsType
         MinJobAge MpiParams OverTimeLimit PreemptExemptTime
         PreemptMode PreemptParameters PreemptType PriorityCalcPeriod
         PriorityDecayHalfLife PriorityFavorSmall PriorityFlags PriorityMaxAge PriorityType
@@ -87,7 +88,6 @@ CLUSTER = Keys(
         "JobCompPassScript": _NO_COMPLETION_DATABASE,
         "JobCompPort": _NO_COMPLETION_DATABASE,
         "JobCompUser": _NO_COMPLETION_DATABASE,
-        "MCSParameters": "they are for MCSPlugin, which is refused",
         "PluginDir": "everything is built in",
         "PrEpParameters": "no plugin takes any",
         "PrEpPlugins": "prologs and epilogs always run as with prep/script",
@@ -106,7 +106,6 @@ CLUSTER = Keys(
         "UrlParserType": _OWN_PARSERS,
     },
     refused={
-        "MCSPlugin": "jobs of different labels would share nodes and see each other",
         "NamespaceType": "jobs would share /tmp and /dev/shm; only none is allowed",
         "TLSType": _NO_TLS,
         "UsePAM": "no PAM session would limit the tasks; NO is allowed",

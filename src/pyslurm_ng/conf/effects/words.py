@@ -291,6 +291,9 @@ SLURM_WORDS: dict[str, Words] = {
         accepted={"cr_no_dist_topo_block": _NOT_YET},
     ),
     "ScronParameters": Words(same=named("enable explicit_scancel")),
+    "MCSParameters": Words(
+        same=named("ondemand enforced select noselect ondemandselect privatedata"),
+    ),
     "X11Parameters": Words(same=named("home_xauthority")),
     "TaskPluginParam": Words(
         same=named("none sockets cores threads autobind slurmdoffspec oomkillstep verbose"),

@@ -58,7 +58,7 @@ def show_jobs(
 ) -> Records | Reject:
     """Return the records of the jobs that agree with the filters and that the caller may see."""
     detailed = bool(request.flags & SHOW_DETAIL)
-    audience = Audience(cluster, conf.private_data, caller, show_all=bool(request.flags & SHOW_ALL))
+    audience = Audience(cluster, conf, caller, show_all=bool(request.flags & SHOW_ALL))
     if _wants_live(request, audience):
         records = b"".join(live_records(cluster, soft).values())
     else:
@@ -93,7 +93,7 @@ def packing(
     None: hardly anything, or what is asked for is narrow.
     """
     cache = soft.records
-    audience = Audience(cluster, conf.private_data, caller, show_all=bool(request.flags & SHOW_ALL))
+    audience = Audience(cluster, conf, caller, show_all=bool(request.flags & SHOW_ALL))
     if _wants_live(request, audience):
         live = len(cache.stale) if cache.live_generation >= 0 else len(cluster.jobs)
         return _catch_up(cluster, soft) if live > _MANY_WAITING else None
@@ -395,7 +395,7 @@ def show_steps(
     test = job_filter.agrees(cluster, request.filter, now_us)
     if isinstance(test, Reject):
         return test
-    audience = Audience(cluster, conf.private_data, caller, show_all=bool(request.flags & SHOW_ALL))
+    audience = Audience(cluster, conf, caller, show_all=bool(request.flags & SHOW_ALL))
     asked_for = _steps_asked_for(cluster, request.steps)
     if isinstance(asked_for, Reject):
         return asked_for

@@ -155,7 +155,7 @@ def show_nodes(
     now_us: int,
 ) -> Records | Reject:
     """Return node records in configuration order, or of the nodes named."""
-    audience = Audience(cluster, conf.private_data, caller, show_all=bool(request.flags & SHOW_ALL))
+    audience = Audience(cluster, conf, caller, show_all=bool(request.flags & SHOW_ALL))
     if request.nodes:
         shown_nodes = find_nodes(cluster, request.nodes)
         if isinstance(shown_nodes, Reject):
@@ -172,6 +172,8 @@ def show_nodes(
             # As for a name that no node has.
             return Reject(Errno.ESLURM_INVALID_NODE_NAME, request.nodes)
         nodes = []
+    if audience.hides_labels:
+        nodes = [node for node in nodes if audience.sees_label(tenant_of_node(cluster, node)[1])]
     return Records(
         now_us=now_us,
         fields=NODE_FIELDS,
@@ -380,7 +382,7 @@ def show_partitions(
     now_us: int,
 ) -> Records | Reject:
     """Return partition records, and with them the nodes' for sinfo."""
-    audience = Audience(cluster, conf.private_data, caller, show_all=bool(request.flags & SHOW_ALL))
+    audience = Audience(cluster, conf, caller, show_all=bool(request.flags & SHOW_ALL))
     tracked, cluster_mode = conf.tracked_tres(), ",".join(conf.preempt_mode)
     sets = frozenset(nodeset.name for nodeset in conf.nodesets)
     kept = soft.records.partitions

@@ -67,7 +67,7 @@ def show_priorities(
     test = job_filter.agrees(cluster, request.filter, now_us)
     if isinstance(test, Reject):
         return test
-    audience = Audience(cluster, conf.private_data, caller, show_all=True)
+    audience = Audience(cluster, conf, caller, show_all=True)
     job_ids: set[int] | None = None
     if request.filter.jobs:
         named = job_filter.JobFinder(cluster).several(request.filter.jobs)

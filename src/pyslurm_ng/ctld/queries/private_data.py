@@ -6,28 +6,30 @@ from typing import TYPE_CHECKING
 
 from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.ctld.rules.permission import coordinates
+from pyslurm_ng.ctld.rules.submission import mcs
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.partition import Partition
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from pyslurm_ng.conf.slurm_conf import SlurmConf
 
 
 class Audience:
-    """What one caller may see: PrivateData, hidden partitions."""
+    """What one caller may see: PrivateData, hidden partitions, MCS labels."""
 
     def __init__(
-        self, cluster: Cluster, private_data: Sequence[str], caller: Caller, *, show_all: bool
+        self, cluster: Cluster, conf: SlurmConf, caller: Caller, *, show_all: bool
     ) -> None:
         self.cluster = cluster
         self.caller = caller
         self.show_all = show_all or caller.is_operator
-        words = {word.lower() for word in private_data}
+        words = {word.lower() for word in conf.private_data}
         self.jobs_private = "jobs" in words and not caller.is_operator
         self.nodes_private = "nodes" in words and not caller.is_operator
         self.partitions_private = "partitions" in words and not caller.is_operator
         self.usage_private = "usage" in words and not caller.is_operator
+        self._labels = mcs.visible_labels(cluster, caller, conf)
         self._hidden = {
             partition.name
             for partition in cluster.partitions.values()
@@ -49,6 +51,8 @@ class Audience:
 
     def sees_job(self, job: Job) -> bool:
         """Return whether a job is listed."""
+        if not self.sees_label(job.request.mcs_label):
+            return False
         if self.jobs_private and job.uid != self.caller.uid:
             return coordinates(self.cluster, self.caller, job.account)
         if not self._hidden:
@@ -58,4 +62,13 @@ class Audience:
     @property
     def sees_all_jobs(self) -> bool:
         """Whether the caller may see everything, so that a listing need not check each job."""
-        return not self.jobs_private and not self._hidden
+        return not self.jobs_private and not self._hidden and not self.hides_labels
+
+    @property
+    def hides_labels(self) -> bool:
+        """Whether there are MCS labels that the caller must not see."""
+        return self._labels is not None
+
+    def sees_label(self, label: str) -> bool:
+        """Return whether jobs, and nodes, with an MCS label are shown."""
+        return self._labels is None or label in self._labels

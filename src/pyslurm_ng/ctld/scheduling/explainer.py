@@ -78,7 +78,7 @@ class Explainer:
             view, first_by_share, history = answers
             if current.state != JobState.PENDING:
                 view = None  # it has started meanwhile
-            audience = Audience(cluster, context.conf.private_data, caller, show_all=True)
+            audience = Audience(cluster, context.conf, caller, show_all=True)
             explanation = explained(
                 cluster,
                 self._parts.soft,
@@ -122,7 +122,7 @@ class Explainer:
     def _find(self, text: str, conf: SlurmConf, caller: Caller) -> Job | None:
         cluster = self._writer.cluster
         parts = job_filter.find_jobs(cluster, text)
-        audience = Audience(cluster, conf.private_data, caller, show_all=True)
+        audience = Audience(cluster, conf, caller, show_all=True)
         seen = [job for job, _ in parts if audience.sees_job(job)]
         waiting = [job for job in seen if job.state == JobState.PENDING]
         return next(iter(waiting or seen), None)
@@ -170,7 +170,7 @@ def other_partitions(cluster: Cluster, job: Job, context: Context) -> list[str]:
     own = job.partition.split(",")
     names: list[str] = []
     caller = context.caller
-    audience = Audience(cluster, context.conf.private_data, caller, show_all=False)
+    audience = Audience(cluster, context.conf, caller, show_all=False)
     for name, partition in cluster.partitions.items():
         if name in own or partition.state != "UP" or len(names) >= _MOST_PARTITIONS:
             continue

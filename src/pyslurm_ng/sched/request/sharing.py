@@ -77,7 +77,7 @@ def may_share(tenant: Tenant, other: Tenant) -> bool:
     rules = (tenant.sharing, other.sharing)
     if TOPO in rules or (USER in rules and tenant.uid != other.uid):
         return False
-    return MCS not in rules or tenant.label == other.label
+    return not (MCS in rules or USER in rules) or tenant.label == other.label
 
 
 class Hosts:

@@ -312,6 +312,14 @@ def full_license_names(cluster: Cluster, text: str, conf: SlurmConf) -> str:
     return _LICENSE_NAME.sub(full_name, text)
 
 
+def with_full_license_names(cluster: Cluster, request: JobRequest, conf: SlurmConf) -> JobRequest:
+    """Return a request whose licences have full names, see `full_license_names`."""
+    licenses = full_license_names(cluster, request.licenses, conf)
+    if licenses == request.licenses:
+        return request
+    return msgspec.structs.replace(request, licenses=licenses)
+
+
 def _check_licenses(cluster: Cluster, request: JobRequest, conf: SlurmConf) -> Reject | None:
     if not request.licenses:
         return None

@@ -17,7 +17,6 @@ from pyslurm_ng.base.numbers import (
     MINUTE_US,
     NO_VAL,
     REQ_EXCLUSIVE,
-    REQ_EXCLUSIVE_MCS,
     REQ_EXPEDITE,
     REQ_HOLD,
     REQ_KEEP_INVALID_DEP,
@@ -32,7 +31,7 @@ from pyslurm_ng.conf.values import has_option, option_int
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.queue import dependency, dependency_text, job_count, queue_room
 from pyslurm_ng.ctld.rules.reservation.reservations import check_requested
-from pyslurm_ng.ctld.rules.submission import limits, plugins
+from pyslurm_ng.ctld.rules.submission import limits, mcs, plugins
 from pyslurm_ng.ctld.rules.submission.account import (
     Standing,
     qos_choices,
@@ -45,9 +44,9 @@ from pyslurm_ng.ctld.rules.submission.place import (
     check_memory,
     check_names,
     check_partitions,
-    full_license_names,
     node_extra,
     switches_wait_s,
+    with_full_license_names,
 )
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, free_job_id
@@ -251,9 +250,7 @@ def _check(
     if isinstance(plugged, Reject):
         return plugged
     request = plugged
-    licenses = full_license_names(cluster, request.licenses, conf)
-    if licenses != request.licenses:
-        request = msgspec.structs.replace(request, licenses=licenses)
+    request = with_full_license_names(cluster, request, conf)
     names = check_names(cluster, request, conf)
     if isinstance(names, Reject):
         return names
@@ -265,6 +262,10 @@ def _check(
     standing = standing_of(cluster, request, names, context)
     if isinstance(standing, Reject):
         return standing
+    with_label = mcs.labelled(request, standing.account, caller, conf)
+    if isinstance(with_label, Reject):
+        return with_label
+    request = with_label
     refusal = check_requested(
         cluster,
         request.reservation,
@@ -343,14 +344,10 @@ def _check_caller(request: JobRequest, context: Context) -> Reject | None:
     refusal = None if context.caller.is_passed else refused_rights(request, context)
     if refusal is not None:
         return refusal
-    if request.flags & REQ_EXCLUSIVE_MCS:
-        return Reject(Errno.ESLURM_NOT_SUPPORTED, "--exclusive=mcs is not supported yet")
     if request.cron:
         return Reject(Errno.ESLURM_NOT_SUPPORTED, "cron: jobs of scrontab have it")
     if request.mail_user and not are_recipients(request.mail_user):
         return Reject(Errno.ESLURM_NOT_SUPPORTED, ADDRESSES)
-    if request.mcs_label and context.conf.mcs_plugin in ("", "mcs/none"):
-        return Reject(Errno.ESLURM_INVALID_MCS_LABEL)
     if request.burst_buffer and context.conf.burst_buffer_type:
         detail = f"--bb: BurstBufferType={context.conf.burst_buffer_type} is not supported yet"
         return Reject(Errno.ESLURM_NOT_SUPPORTED, detail)

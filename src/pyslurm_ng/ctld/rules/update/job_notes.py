@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.request_words import MAIL_WORDS
+from pyslurm_ng.ctld.rules.context import Caller
+from pyslurm_ng.ctld.rules.submission import mcs
 from pyslurm_ng.ctld.rules.submission.account import may_use_wckey
 from pyslurm_ng.ctld.rules.submission.place import node_extra
 from pyslurm_ng.ctld.rules.update.job_change import Change
@@ -22,11 +24,16 @@ def mail_type(change: Change, value: str) -> int:
 
 
 def mcs_label(change: Change, value: str) -> int:
-    """Set the label, which is refused as at submission where no plugin gives it a meaning."""
-    if not change.context.caller.is_operator:
+    """Set the label of a waiting job, if its user's jobs may have it."""
+    context, job = change.context, change.job
+    if not context.caller.is_operator:
         return Errno.ESLURM_ACCESS_DENIED
-    if value and change.context.conf.mcs_plugin in ("", "mcs/none"):
+    kind = mcs.kind_of(context.conf)
+    owner = Caller(job.uid, job.gid, job.user_name, job.group_name, (job.group_name,))
+    if value and not (kind and mcs.may_have(value, kind, job.account, owner, context.conf)):
         return Errno.ESLURM_INVALID_MCS_LABEL
+    if job.nodes:
+        return Errno.ESLURM_JOB_NOT_PENDING  # its neighbours were chosen by the label
     change.request["mcs_label"] = value
     return 0
 
