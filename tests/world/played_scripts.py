@@ -49,13 +49,14 @@ class PlayedProcess:
 
     Attributes:
         asked: the names of the jobs that it is asked about and has not answered.
-        is_closed: it has been ended.
+        is_closed: it has been killed.
+        stays: it does not end all the same.
     """
 
     def __init__(self, begin: Begin, told: dict[str, Any]) -> None:
         self.begin = begin
         self.told = told
-        self.is_closed = False
+        self.is_closed = self.stays = False
         self._open: list[tuple[Question, Callable[[Verdict], None]]] = []
 
     @property
@@ -70,6 +71,10 @@ class PlayedProcess:
 
     def close(self) -> None:
         self.is_closed = True
+
+    @property
+    def is_gone(self) -> bool:
+        return self.is_closed and not self.stays
 
     def load(self) -> None:
         self.told["loaded"]([])

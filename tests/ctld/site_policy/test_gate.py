@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyslurm_ng.ctld.rules.context import Caller
-from pyslurm_ng.ctld.site_policy.gate import MOST_WORKERS
+from pyslurm_ng.ctld.site_policy.gate import MOST_ENDING, MOST_WORKERS
 from tests.model.clusters import FOUR_NODES, conf_of
 from tests.world.callers import ALICE, BOB, ROOT
 from tests.world.played_scripts import PlayedSite
@@ -187,6 +187,27 @@ def test_scripts_that_cannot_be_loaded_again_refuse_at_once(site: PlayedSite) ->
     assert dict(site.refused) == {"a": why, "b": why}
     site.submit(BOB, "at once")
     assert dict(site.refused)["at once"].startswith(why)
+
+
+def test_processes_that_cannot_be_killed_stay_few(site: PlayedSite) -> None:
+    """A script that reads a file of a server that is gone does not end; the rest goes on."""
+    for _ in range(MOST_ENDING):
+        site.submit(ROOT, "hangs")
+        process = site.processes[-1]
+        if not process.asked:
+            process.load()
+        process.stays = True
+        process.end()
+        site.clock.turn()
+    site.submit(ROOT, "at once")
+    why = "job_submit: 8 processes of scripts do not end although they were killed"
+    assert site.refused[-1] == ("at once", why)
+    assert len(site.processes) == MOST_ENDING
+    site.processes[0].stays = False
+    site.clock.now_s += 11
+    site.submit(ROOT, "again")
+    site.processes[-1].load()
+    assert site.processes[-1].asked == ["again"]
 
 
 def test_rights_are_asked_of_requests_that_no_script_has_seen() -> None:

@@ -33,6 +33,8 @@ WAITING = 1_000
 AT_ONCE = 32
 """Questions that a process has at a time while they are answered quickly."""
 MOST_WORKERS = 4
+MOST_ENDING = 8
+"""Killed processes that have not ended, until no other is started."""
 
 
 class Gate:
@@ -72,6 +74,7 @@ class Gate:
         self._walks = Walks(writer.cluster, log, context)
         self._waiting = Waiting()
         self._workers: list[Worker] = []
+        self._ending: list[Worker] = []  # killed; a file system that hangs may keep them
         self._window = AT_ONCE
         self._failures = Failures()
         self._when_loaded: Callable[[list[str]], None] | None = None
@@ -130,13 +133,16 @@ class Gate:
 
     def close(self) -> None:
         """End the processes."""
-        for worker in self._workers:
-            worker.close()
-        self._workers.clear()
+        for worker in [*self._workers]:
+            self._end(worker)
 
     # Processes ------------------------------------------------------------------------------------
 
     def _start(self) -> None:
+        self._forget_ended()
+        if len(self._ending) >= MOST_ENDING:
+            self._broke(f"{MOST_ENDING} processes of scripts do not end although they were killed")
+            return
         try:
             start = partial(self._start_process, self._loop, self._begin, limit_s=self._limit_s)
             worker = Worker(self, self._writer.cluster, self._loop, start)
@@ -203,6 +209,11 @@ class Gate:
         worker.close()
         if worker in self._workers:
             self._workers.remove(worker)
+            self._ending.append(worker)
+            self._loop.call_later(1.0, self._forget_ended)
+
+    def _forget_ended(self) -> None:
+        self._ending = [worker for worker in self._ending if not worker.is_gone]
 
     def _retire(self, worker: Worker) -> None:
         if not worker.open and len(self._workers) > 1:

@@ -37,6 +37,8 @@ _START = (
 )
 PATIENCE_S = 0.5
 """After which others no longer wait behind a question."""
+_EXIT_S = 0.1
+"""From the end of its channel to the end of a process that ends by itself; the loop waits."""
 _READ_BYTES = 1 << 18
 _READS_AT_ONCE = 16
 
@@ -142,7 +144,10 @@ class ScriptProcess:
             self._write()
 
     def close(self) -> None:
-        """End the process and all that it has started; nobody is told."""
+        """Kill the process and all that it has started; nobody is told, and nobody waits for it.
+
+        A process whose file system hangs ends when the kernel lets it: see `is_gone`.
+        """
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -158,7 +163,11 @@ class ScriptProcess:
                 os.killpg(pid, signal.SIGKILL)
             except (ProcessLookupError, PermissionError):
                 self._process.kill()
-        self._process.wait()
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the process has ended."""
+        return self._process.poll() is not None
 
     # Time -----------------------------------------------------------------------------------------
 
@@ -220,7 +229,7 @@ class ScriptProcess:
     def _why_ended(self) -> str:
         """Return how the process ended by itself."""
         try:
-            code = self._process.wait(timeout=1.0)
+            code = self._process.wait(timeout=_EXIT_S)
         except subprocess.TimeoutExpired:
             return "the process of the script closed its channel"
         if code < 0:

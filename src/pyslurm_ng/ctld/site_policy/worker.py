@@ -28,7 +28,11 @@ class Process(Protocol):
         """Tell it something."""
 
     def close(self) -> None:
-        """End it."""
+        """Kill it."""
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it has ended."""
 
 
 class Told(Protocol):
@@ -117,11 +121,16 @@ class Worker:
             self._idle = self._loop.call_later(IDLE_S, retire)
 
     def close(self) -> None:
-        """End the process."""
+        """Kill the process."""
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
         self._process.close()
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the process has ended."""
+        return self._process.is_gone
 
     def _loaded(self, errors: list[str]) -> None:
         self.is_loading = False
