@@ -94,7 +94,8 @@ def test_arguments_are_one_text() -> None:
     kept = kept_request(JobRequest(argv=argv), {}, {})
     assert kept.argv == argv
     assert sys.getsizeof(kept.words) < 2 * len(argv) + 100  # type: ignore[attr-defined]
-    assert own_length(kept) == own_length(JobRequest(argv=argv)) == len("".join(argv)) + len(argv)
+    size = len("".join(argv).encode()) + len(argv)
+    assert own_length(kept) == own_length(JobRequest(argv=argv)) == size
 
 
 def test_long_texts_are_not_kept_beyond_their_job() -> None:

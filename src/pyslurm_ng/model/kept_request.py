@@ -136,18 +136,22 @@ def changed_request(request: JobRequest, **changed: object) -> JobRequest:
     return replace(whole_request(request), **changed)
 
 
+def text_bytes(text: str) -> int:
+    """Return what a text takes in a listing or record: a character may be four bytes."""
+    return len(text) if text.isascii() else len(text.encode())
+
+
 def argument_length(request: JobRequest) -> int:
-    """Return the characters of the arguments, the end of each word counted."""
-    if type(request) is KeptRequest:
-        return len(cast(Any, request).words)
-    return sum(map(len, request.argv)) + len(request.argv)
+    """Return the bytes of the arguments, the end of each word counted."""
+    is_kept = type(request) is KeptRequest
+    return text_bytes(cast(Any, request).words if is_kept else words_text(request.argv))
 
 
 def own_length(request: JobRequest) -> int:
-    """Return the characters of the job's own fields."""
-    return len("".join(_own_texts(request))) + argument_length(request)
+    """Return the bytes of the job's own fields."""
+    return text_bytes("".join(_own_texts(request))) + argument_length(request)
 
 
 def shared_length(request: JobRequest) -> int:
-    """Return the characters of the other fields."""
-    return len("".join(_shared_texts(shared_part(request))))
+    """Return the bytes of the other fields."""
+    return text_bytes("".join(_shared_texts(shared_part(request))))

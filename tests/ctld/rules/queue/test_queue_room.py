@@ -115,3 +115,12 @@ def test_tasks_changed_one_by_one_take_what_the_array_had() -> None:
     assert decision.reply.errors == []
     assert len(scene.cluster.jobs) == 26
     assert queue_room.of_user(scene.cluster, ALICE.uid) == before
+
+
+def test_bytes_count_not_characters() -> None:
+    """1,100 comments of four bytes a character were 290 MB in each `scontrol show job`."""
+    scene = Site()
+    assert not refused(submitted(scene, JobRequest(comment="c" * 60_000, argv=LONG * 20)))
+    assert refused(
+        submitted(scene, JobRequest(comment="\N{GRINNING FACE}" * 60_000, argv=LONG * 20))
+    )

@@ -15,16 +15,16 @@ from pyslurm_ng.ctld.rules.context import Context
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job, JobRequest, Step
-from pyslurm_ng.model.kept_request import own_length, shared_length, shared_part
+from pyslurm_ng.model.kept_request import own_length, shared_length, shared_part, text_bytes
 
 USUAL = 4096
-"""Characters that every record may have without being counted."""
+"""Bytes of text that every record may have without being counted."""
 USUAL_OF_STEP = 1024
 """A job may have 40,000 steps."""
 TERM = 512
-"""A dependency counts as so many characters: it takes time as well, whenever something ends."""
+"""A dependency counts as so many bytes: it takes time as well, whenever something ends."""
 MOST = 64 << 20
-"""Characters beyond the usual of all records of one user, tasks of arrays counted singly."""
+"""Bytes beyond the usual of all records of one user, tasks of arrays counted singly."""
 MOST_OF_EACH = 8192
 """Where MaxJobCount is high, one user may have so many for each job it allows."""
 
@@ -41,7 +41,7 @@ def beyond_usual(request: JobRequest, terms: int, tasks: int) -> int:
 
 def step_beyond_usual(step: Step) -> int:
     """Return what a step counts for; 0 for nearly all."""
-    return max(0, sum(map(len, _step_texts(step))) - USUAL_OF_STEP)
+    return max(0, text_bytes("".join(_step_texts(step))) - USUAL_OF_STEP)
 
 
 def of_user(cluster: Cluster, uid: int) -> int:
@@ -86,7 +86,7 @@ def room(cluster: Cluster, context: Context, uid: int) -> int:
 def text(more: int, free_count: int) -> str:
     """Return what a refusal says."""
     return (
-        f"options, arguments and dependencies beyond {USUAL} characters a job and task, or "
-        f"{USUAL_OF_STEP} a step: {more} characters, and the user's jobs have room for "
+        f"options, arguments and dependencies beyond {USUAL} bytes a job and task, or "
+        f"{USUAL_OF_STEP} a step: {more} bytes, and the user's jobs have room for "
         f"{max(0, free_count)} more"
     )
