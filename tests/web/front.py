@@ -15,6 +15,7 @@ from starlette.routing import BaseRoute
 from pyslurm_ng.web.app import Service, build_app
 from pyslurm_ng.web.daemons import Daemons
 from pyslurm_ng.web.requester import Requester
+from pyslurm_ng.wire.client import packed
 from tests.cli.reference_cluster import GOLDEN, NOW_US, ReferenceCluster, queue
 
 CONF = {
@@ -36,12 +37,14 @@ class FrontClient:
         """Ask; of slurm.conf the recorded cluster's lines are shown."""
         if kind == "ShowConfig":
             return {"lines": _config_lines(), "now_us": NOW_US}
+        packed(fields)
         return self._client.call(kind, fields)
 
     def change(
         self, kind: str, fields: dict[str, Any], timeout_s: float | None = None
     ) -> dict[str, Any]:
         """Change."""
+        packed(fields)
         return self._client.change(kind, fields)
 
     def stream(self, kind: str, fields: dict[str, Any], timeout_s: float | None = None) -> Any:

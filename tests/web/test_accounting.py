@@ -177,3 +177,10 @@ def test_without_accounting() -> None:
     conf = {"ClusterName": "demo", "SlurmctldHost": "ctl"}
     client = Front(build_app(Service(Daemons(conf))), "", {"peer": peer})
     assert client.get(f"{DB}/users").status == 501
+
+
+@pytest.mark.parametrize("query", ["start_time=9999999-01-01", "users=99999999999999999999",
+                                   "association=9999999999999999"])  # fmt: skip
+def test_numbers_that_no_message_holds(front: Front, query: str) -> None:
+    """400 from the bounds of the message, not a fault."""
+    assert front.get(f"{DB}/jobs?{query}").status == 400

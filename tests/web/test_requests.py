@@ -281,3 +281,10 @@ def test_the_description_names_all_paths() -> None:
     assert few.get("/slurm/v0.0.45/ping").status == 404
     assert few.get("/slurmdb/v0.0.46/ping").status == 404
     assert all(path.startswith("/slurm/v0.0.46/") for path in few.get("/openapi").json()["paths"])
+
+
+@pytest.mark.parametrize("key", ["deadline", "begin_time", "end_time"])
+def test_moments_beyond_all_bounds(key: str) -> None:
+    """Multiplied into microseconds they need more than 64 bits."""
+    assert submit({**DESC, key: 2**63}).status in (200, 400, 422)
+    assert front().post("/slurm/v0.0.46/job/21", {key: 2**63}).status in (400, 422)

@@ -179,7 +179,7 @@ class Client:
 
     def begin(self, kind: str, fields: "dict[str, Any]") -> int:
         """Send a request without waiting; return the sequence its answers will carry."""
-        body = pack(fields)
+        body = packed(fields)
         deadline = monotonic() + self.timeout_s
         give_up = monotonic() + self.wait_s
         pause_s = 0.02
@@ -279,7 +279,7 @@ class Client:
     def _exchange(
         self, kind: str, fields: "dict[str, Any]", timeout_s: "float | None"
     ) -> "dict[str, Any]":
-        body = pack(fields)
+        body = packed(fields)
         patience_s = self.timeout_s if timeout_s is None else timeout_s
         now = monotonic()
         deadline, give_up = now + patience_s, now + min(patience_s, self.wait_s)
@@ -371,6 +371,20 @@ class Client:
         else:
             code = Errno.SLURM_PROTOCOL_SOCKET_IMPL_TIMEOUT
         return SlurmError(code, error_text(code), detail)
+
+
+def packed(fields: "dict[str, Any]") -> bytes:
+    """Return the body of a request.
+
+    Raises:
+        SlurmError: it holds what no message can hold, a number beyond 64 bits for instance.
+    """
+    try:
+        return pack(fields)
+    except ValueError as error:
+        from pyslurm_ng.base.error_numbers import Errno
+
+        raise SlurmError(Errno.SLURM_PROTOCOL_INSANE_MSG_LENGTH, str(error)) from None
 
 
 def _own_bearer() -> bytes:
