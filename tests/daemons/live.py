@@ -127,9 +127,9 @@ class LiveCluster:
 
 
 def start(directory: Path, *options: str) -> LiveCluster:
-    """Start a cluster; options are those of `pyslurm-ng up`."""
+    """Start a cluster without slurmrestd; options are those of `pyslurm-ng up`."""
     done = subprocess.run(
-        [str(BIN / "pyslurm-ng"), "up", "--dir", str(directory), *options],
+        [str(BIN / "pyslurm-ng"), "up", "--dir", str(directory), "--no-web", *options],
         capture_output=True,
         text=True,
         check=False,

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from pyslurm_ng import __version__
-from pyslurm_ng.up import cluster, files, host_names, ports, programs, users
+from pyslurm_ng.up import cluster, files, host_names, ports, programs, users, web
 from pyslurm_ng.up.layout import BadRequest, Layout
 from pyslurm_ng.up.slurm_user import choose_user
 
@@ -163,13 +163,20 @@ def commands() -> None:
     help="Give each node a host name of its own that resolves in jobs, where the kernel allows it.",
 )
 @click.option(
+    "--web/--no-web",
+    "has_web",
+    default=True,
+    show_default=True,
+    help="Start slurmrestd with its pages on this host, where its libraries are installed.",
+)
+@click.option(
     "--port",
     "first_port",
     type=click.IntRange(ports.LEAST_CHOSEN, ports.GREATEST),
     default=None,
     show_default="any that are free",
-    help="First of the ports: slurmctld's, then slurmdbd's, then one of each node. Daemons also "
-    "listen 10000 above theirs.",
+    help="First of the ports: slurmctld's, then slurmdbd's, then one of each node, then "
+    "slurmrestd's. The others also listen 10000 above theirs.",
 )
 @click.option(
     "--users",
@@ -194,6 +201,7 @@ def up(
     cluster_name: str,
     slurm_user: str,
     namespaces: bool,
+    has_web: bool,
     first_port: int | None,
     wanted_users: str,
     directory: Path,
@@ -210,6 +218,9 @@ def up(
             f"{why_not}",
             err=True,
         )
+    no_web = web.why_not() if has_web else ""
+    if no_web:
+        click.echo(f"pyslurm-ng: no pages and no REST: {no_web}", err=True)
     request = files.Request(
         nodes=nodes,
         cpus=cpus,
@@ -219,6 +230,7 @@ def up(
         database=database,
         extra_lines=lines_of("--conf", extra),
         extra_dbd_lines=lines_of("--dbd-conf", extra_dbd),
+        has_web=has_web and not no_web,
         cluster_name=cluster_name,
         sockets=sockets,
         slurm_user=slurm_user,
@@ -232,10 +244,17 @@ def up(
         raise click.UsageError(f"{cpus} CPUs cannot be shared evenly by {sockets} sockets")
     # One line for each daemon, then the nodes.
     with click.progressbar(
-        length=nodes + 3, label="starting", file=sys.stderr, item_show_func=lambda step: step
+        length=nodes + 3 + request.has_web,
+        label="starting",
+        file=sys.stderr,
+        item_show_func=lambda step: step,
     ) as bar:
-        cluster.up(request, layout, lambda line: bar.update(1, line))
+        why_not = cluster.up(request, layout, lambda line: bar.update(1, line))
+    if why_not:
+        click.echo(f"pyslurm-ng: no pages and no REST: {why_not}", err=True)
     click.echo(f"The cluster is up. To use it:\n  . {layout.env_file}")
+    if where := cluster.pages_of(layout):
+        click.echo(f"Pages are at {where}; log in with what this prints:\n  scontrol token")
 
 
 @commands.command()

@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from pyslurm_ng.up import files, host_names, ports, programs, users
+import psutil
+
+from pyslurm_ng.up import files, host_names, ports, programs, users, web
 from pyslurm_ng.up.layout import Layout, abandoned_runs, environment, pid_files_below
 
 START_LIMIT_S = 30.0
@@ -25,8 +27,11 @@ class NotPossible(Exception):
     """The cluster's state does not allow the request; the text is for the user."""
 
 
-def up(request: files.Request, layout: Layout, say: Say) -> None:
+def up(request: files.Request, layout: Layout, say: Say) -> str:
     """Write the files, start the daemons, return when every node is IDLE.
+
+    Returns:
+        Why there are no pages although they were wanted, "" if they are there.
 
     Errors: NotPossible, BadRequest, ports.NoPorts, or programs.StartFailed; after these
         nothing of the cluster is running.
@@ -38,10 +43,11 @@ def up(request: files.Request, layout: Layout, say: Say) -> None:
             f"stop it with: pyslurm-ng down --dir {layout.directory}"
         )
     directories = programs.program_directories()
-    paths = {name: programs.find_program(name, directories) for name in programs.DAEMONS}
+    needed = [name for name in programs.DAEMONS if request.has_web or name != web.NAME]
+    paths = {name: programs.find_program(name, directories) for name in needed}
     sinfo = programs.find_program("sinfo", directories)
     remove_abandoned_runs()
-    count = request.nodes + 2
+    count = request.nodes + 2 + request.has_web
     if request.first_port:
         first = ports.chosen_row(request.first_port, count)
     else:
@@ -60,6 +66,7 @@ def up(request: files.Request, layout: Layout, say: Say) -> None:
         leftover.unlink(missing_ok=True)
     env = environment(layout, directories)
     conf = str(layout.slurm_conf)
+    why_not = ""
     try:
         _start({"slurmdbd": [str(paths["slurmdbd"])]}, layout, env, say)
         _start({"slurmctld": [str(paths["slurmctld"]), "-f", conf]}, layout, env, say)
@@ -72,9 +79,14 @@ def up(request: files.Request, layout: Layout, say: Say) -> None:
         _wait_until_settled(sinfo, len(names), layout, env, say)
         cluster = files.cluster_name(request)
         _give_accounts(request.users, cluster, sinfo.with_name("sacctmgr"), env, say)
+        if request.has_web:
+            port = first + count - 1
+            why_not = web.start(paths["slurmrestd"], port, layout, env, START_LIMIT_S)
+            say("started slurmrestd" if not why_not else "slurmrestd does not run")
     except BaseException:
         down(layout, say=lambda line: None)
         raise
+    return why_not
 
 
 def _own_name() -> str:
@@ -215,7 +227,7 @@ def down(layout: Layout, say: Say) -> None:
     if controller:
         _cancel_all(layout)
     # First nodes, then the controller, then accounting: each may still report to the next.
-    for prefix in ("slurmd-", "slurmctld", "slurmdbd"):
+    for prefix in ("slurmrestd", "slurmd-", "slurmctld", "slurmdbd"):
         group = [program for program in alive if program.name.startswith(prefix)]
         processes = [program.process for program in group if program.process is not None]
         killed = {process.pid for process in programs.end(processes, STOP_LIMIT_S)}
@@ -273,6 +285,23 @@ def _finished(argv: list[str], env: dict[str, str]) -> subprocess.CompletedProce
         return None
 
 
+def _address_of(program: programs.Running) -> str:
+    """Return ` at http://...` of slurmrestd, "" for other daemons."""
+    if program.name != web.NAME or program.process is None:
+        return ""
+    try:
+        port = program.process.cmdline()[-1].rpartition(":")[2]
+    except psutil.Error:
+        return ""
+    return f" at {web.address(int(port))}" if port.isdecimal() else ""
+
+
+def pages_of(layout: Layout) -> str:
+    """Return where the cluster's pages are, "" without."""
+    addresses = [_address_of(program) for program in programs.running(layout)]
+    return "".join(addresses).removeprefix(" at ")
+
+
 def status(layout: Layout) -> tuple[list[str], bool]:
     """Return lines about daemons and nodes, and whether all of them are well."""
     known = programs.running(layout)
@@ -285,7 +314,8 @@ def status(layout: Layout) -> tuple[list[str], bool]:
             lines.append(f"{program.name}: not running")
             well = False
         else:
-            lines.append(f"{program.name}: running, pid {program.process.pid}")
+            at = _address_of(program)
+            lines.append(f"{program.name}: running{at}, pid {program.process.pid}")
     directories = programs.program_directories()
     env = environment(layout, directories)
     try:

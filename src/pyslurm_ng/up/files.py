@@ -14,6 +14,7 @@ from pyslurm_ng.conf.lexer import parse_text
 from pyslurm_ng.up.host_names import hosts_text
 from pyslurm_ng.up.layout import OWNER_LINK, BadRequest, Layout
 from pyslurm_ng.up.slurm_user import account_of, give_to, make_log
+from pyslurm_ng.up.web import KEY_BYTES, KEY_FILE
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class Request:
     first_port: int = 0  # slurmctld's; slurmdbd and the nodes follow; 0 for any that are free
     users: tuple[str, ...] = ()  # who get an account if they have none
     extra_dbd_lines: str = ""
+    has_web: bool = False  # tokens, and slurmrestd behind the nodes' ports
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,8 @@ def slurm_conf(request: Request, layout: Layout, ports: Ports, host: str) -> str
         "AccountingStoragePort": str(ports.slurmdbd),
         "JobAcctGatherType": "jobacct_gather/linux",
     }
+    if request.has_web:
+        base |= token_keys(layout)
     if request.gpus:
         names = ("gpu", "shard") if request.shards else ("gpu",)
         base["GresTypes"] = ",".join(names)
@@ -108,9 +112,23 @@ def slurm_conf(request: Request, layout: Layout, ports: Ports, host: str) -> str
     return "\n".join(lines) + "\n"
 
 
+def token_keys(layout: Layout) -> dict[str, str]:
+    """Return the keys by which daemons take tokens, of slurm.conf and of slurmdbd.conf."""
+    return {
+        "AuthAltTypes": "auth/jwt",
+        "AuthAltParameters": f"jwt_key={layout.etc / KEY_FILE}",
+    }
+
+
 def cluster_name(request: Request) -> str:
     """Return the name under which the cluster keeps its accounts."""
     return values_of(request.extra_lines).get("clustername", request.cluster_name).lower()
+
+
+def _alternatives(site_values: dict[str, str]) -> dict[str, str]:
+    """Return what the site's lines for slurm.conf say about tokens."""
+    names = ("AuthAltTypes", "AuthAltParameters")
+    return {name: site_values[name.lower()] for name in names if name.lower() in site_values}
 
 
 def proctrack() -> str:
@@ -172,6 +190,9 @@ def slurmdbd_conf(request: Request, layout: Layout, port: int) -> str:
         f"LogFile={layout.log}/slurmdbd.log",
         *storage_lines(request.database, layout),
     ]
+    if request.has_web:
+        alternatives = {**token_keys(layout), **_alternatives(site_values)}
+        lines += [f"{key}={value}" for key, value in alternatives.items()]
     taken = values_of(request.extra_dbd_lines)
     lines = [line for line in lines if line.partition("=")[0].lower() not in taken]
     lines.insert(
@@ -297,6 +318,10 @@ def write_all(request: Request, layout: Layout, ports: Ports, host: str) -> None
     write_private(layout.etc / "slurmdbd.conf", dbd.encode(), account)
     key = layout.etc / "slurm.key"
     write_private(key, key.read_bytes() if key.exists() else secrets.token_bytes(1024), account)
+    if request.has_web:
+        tokens = layout.etc / KEY_FILE
+        secret = tokens.read_bytes() if tokens.exists() else secrets.token_bytes(KEY_BYTES)
+        write_private(tokens, secret, account)
     gres_file = layout.etc / "gres.conf"
     gres_file.unlink(missing_ok=True)
     if request.gpus:

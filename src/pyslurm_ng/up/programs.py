@@ -15,7 +15,7 @@ import psutil
 
 from pyslurm_ng.up.layout import Layout
 
-DAEMONS = ("slurmctld", "slurmd", "slurmdbd")
+DAEMONS = ("slurmctld", "slurmd", "slurmdbd", "slurmrestd")
 STEP_DAEMONS = ("slurmstepd", "pyslurm-stepd")
 LOG_TAIL_LINES = 12
 

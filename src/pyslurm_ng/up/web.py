@@ -1,0 +1,66 @@
+"""slurmrestd of a cluster that `pyslurm-ng up` starts: pages and REST, on this host only."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from importlib.util import find_spec
+from pathlib import Path
+
+from pyslurm_ng.up.layout import Layout
+from pyslurm_ng.up.programs import tail, wait_until
+
+NAME = "slurmrestd"
+NEEDED = ("starlette", "uvicorn", "jwt", "jinja2")
+KEY_FILE = "jwt_hs256.key"
+KEY_BYTES = 32
+_USER = "nobody"
+_HOST = "127.0.0.1"
+
+
+def why_not() -> str:
+    """Return why slurmrestd cannot run here; "" if it can."""
+    missing = [name for name in NEEDED if find_spec(name) is None]
+    return f"{', '.join(missing)}: not installed (pip install pyslurm-ng[web])" if missing else ""
+
+
+def address(port: int) -> str:
+    """Return where the pages are."""
+    return f"http://{_HOST}:{port}/"
+
+
+def start(program: Path, port: int, layout: Layout, env: dict[str, str], limit_s: float) -> str:
+    """Start it; return why it does not listen, "" if it does: a cluster is of use without it.
+
+    Started by root it runs as nobody. Started by a user it is that user's, as is all of the
+    cluster.
+    """
+    own = ["-u", _USER] if os.geteuid() == 0 else []
+    with (layout.log / f"{NAME}.log").open("w") as output:
+        child = subprocess.Popen(
+            [str(program), *own, f"{_HOST}:{port}"],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env={**env, "SLURMRESTD_SECURITY": "disable_user_check"},
+            cwd="/",
+            start_new_session=True,
+        )
+    pid_file = layout.run / f"{NAME}.pid"
+    pid_file.write_text(f"{child.pid}\n")
+    is_there = wait_until(lambda: child.poll() is not None or _listens(port), limit_s)
+    if is_there and child.poll() is None:
+        return ""
+    child.kill()
+    child.wait()
+    pid_file.unlink()
+    return tail(layout.log / f"{NAME}.log", 1)
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection((_HOST, port), 1.0).close()
+    except OSError:
+        return False
+    return True
