@@ -44,7 +44,7 @@ def test_quick_answers_need_one_process(site: PlayedSite) -> None:
 
 
 def test_others_are_asked_another_process_while_a_question_hangs(site: PlayedSite) -> None:
-    """Before, each of a user's hanging requests kept everybody waiting for five seconds."""
+    """RELIABILITY 46: each hanging request of a user kept everybody waiting for five seconds."""
     site.submit(ALICE, "hangs")
     site.submit(ALICE, "next")
     site.submit(BOB, "quick")
