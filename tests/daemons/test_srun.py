@@ -273,18 +273,27 @@ def test_steps_started_together_take_different_nodes(live_cluster: LiveCluster, 
 
 
 def test_pty_is_a_terminal(live_cluster: LiveCluster, work: Path) -> None:
-    """--pty gives task 0 a terminal."""
-    ran = in_allocation(live_cluster, work, "srun --pty tty", "-n1")
+    """--pty gives task 0 a terminal, if srun itself writes to one."""
+    ran = in_allocation(live_cluster, work, "script -qec 'srun --pty tty' /dev/null", "-n1")
     assert ran.stdout.startswith("/dev/pts/")
     assert ran.returncode == 0
+    ran = in_allocation(live_cluster, work, "srun --pty tty", "-n1")
+    assert (ran.stdout, ran.returncode) == ("not a tty\n", 1)
+    assert ran.stderr.splitlines()[:2] == [
+        "srun: error: ioctl(TIOCGWINSZ): Inappropriate ioctl for device",
+        "srun: error: Not using a pseudo-terminal, disregarding --pty option",
+    ]
 
 
 def test_only_task_zero_has_the_terminal(live_cluster: LiveCluster, work: Path) -> None:
     """Others read and write /dev/null, on its node and on others, as the manual of --pty says."""
     task = "echo $SLURM_PROCID; ls -l /proc/self/fd/0 | grep -c pts; test $SLURM_PROCID = 0"
-    ran = in_allocation(live_cluster, work, f"srun -n3 -N2 --pty sh -c '{task}'", "-n3", "-N2")
-    assert ran.stdout.split() == ["0", "1"]
-    assert "tasks 1-2: Exited with exit code 1" in ran.stderr or ran.returncode == 1
+    (work / "task.sh").write_text(task)
+    command = "script -qec 'srun -n3 -N2 --pty sh task.sh 2>errors' /dev/null"
+    ran = in_allocation(live_cluster, work, command, "-n3", "-N2")
+    assert re.findall(r"\d", ran.stdout) == ["0", "1"]
+    errors = (work / "errors").read_text()
+    assert "tasks 1-2: Exited with exit code 1" in errors or ran.returncode == 1
 
 
 def test_srun_from_outside_by_jobid(live_cluster: LiveCluster, work: Path) -> None:

@@ -151,7 +151,7 @@ def _components_alone(argv: "list[str]") -> int:
     conf = submission.choose_cluster(options, conf)
     if is_test:
         client = connect(conf)
-        return max(_estimate(client, component.request) for component in (options, *further))
+        return max(_estimate(client, component) for component in (options, *further))
     allocation = Allocation(connect(conf), options, Signals(), further)
     try:
         allocation.ask()
@@ -270,22 +270,24 @@ def _test_only(client: "Client", options: Options, argv: "list[str]") -> int:
     options.request.setdefault("name", "test")
     job_id = options.settings.get("jobid", "")
     if not job_id or job_id == os.environ.get("SLURM_JOB_ID"):
-        return _estimate(client, options.request)
+        return _estimate(client, options)
     from pyslurm_ng.cli.step.job_names import job_named
 
-    return _estimate(client, options.request, job_named(client, job_id)[0])
+    return _estimate(client, options, job_named(client, job_id)[0])
 
 
-def _estimate(client: "Client", request: "dict[str, Any]", job_id: int = 0) -> int:
+def _estimate(client: "Client", options: Options, job_id: int = 0) -> int:
     """Print when and where a job, or one component of it, would start; no job is made.
 
     Args:
         job_id: of a job that waits already, which is asked about instead.
     """
     try:
-        answer = client.call("TestJob", {"request": request, "job_id": job_id})
+        answer = client.call("TestJob", {"request": options.request, "job_id": job_id})
     except SlurmError as problem:
         return submission.refusal("srun", problem, "allocation failure", is_plain=True)
+    if "quiet" in options.settings:
+        return 0
     from pyslurm_ng.base.dates import format_date
 
     when = format_date(answer["start_us"] // SECOND_US)

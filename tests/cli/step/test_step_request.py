@@ -66,7 +66,6 @@ def test_step_inherits_the_jobs_size() -> None:
         (["--exclusive"], {"flags": STEP_EXACT}),
         (["--exact", "--mem=0"], {"flags": STEP_EXACT | STEP_MEM_ZERO}),
         (["--overlap"], {"flags": STEP_OVERLAP}),
-        (["--pty"], {"flags": STEP_PTY}),
         (["--gres=none"], {"gres": "none"}),
         (["--gpus=0"], {"gres": "none", "gpus": None}),
         (["-I"], {"no_wait": True}),
@@ -180,6 +179,38 @@ def test_what_is_not_implemented_is_refused_by_name(words: list[str]) -> None:
     with pytest.raises(OptionError) as refused:
         options_of(words, {})
     assert refused.value.code == 1
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_terminal_needs_one_to_be_shown_on(
+    is_terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Output into a pipe has no carriage returns: --pty is left out with two lines, as by 22.05."""
+
+    def size(descriptor: int) -> tuple[int, int]:
+        if not is_terminal:
+            raise OSError(25, "Inappropriate ioctl for device")
+        return 80, 24
+
+    monkeypatch.setattr(step_request.os, "get_terminal_size", size)
+    assert fields_of("--pty")["flags"] == (STEP_PTY if is_terminal else 0)
+    assert len(capsys.readouterr().err.splitlines()) == (0 if is_terminal else 2)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--exact --whole", "--exact and --whole are mutually exclusive."),
+        ("--exclusive --whole", "--exact and --whole are mutually exclusive."),
+        ("--exclusive --overlap", "--exclusive and --overlap are mutually exclusive"),
+    ],
+)
+def test_opposite_shares_of_nodes_are_refused(words: str, said: str) -> None:
+    """In the words of 22.05; what a job's variables say gives way."""
+    with pytest.raises(OptionError) as refused:
+        options_of(words.split(), {})
+    assert (refused.value.text, refused.value.code) == (said, 1)
+    assert options_of(["--exclusive"], {"SLURM_OVERLAP": "1"})
 
 
 def test_a_bare_id_is_of_steps_that_srun_leaves_alone() -> None:

@@ -116,9 +116,8 @@ class StepCreation:
         if is_unknown or problem.code == Errno.ESLURM_JOB_PENDING:
             say(f"srun: error: Unable to confirm allocation for job {job_id}: {text}")
             if is_unknown:
-                say(
-                    "srun: Check SLURM_JOB_ID environment variable. "
-                    f"Expired or invalid job {job_id}"
+                self._info(
+                    f"Check SLURM_JOB_ID environment variable. Expired or invalid job {job_id}"
                 )
         else:
             say(f"srun: error: Unable to create step for job {job_id}: {text}")

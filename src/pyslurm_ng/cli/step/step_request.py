@@ -14,6 +14,7 @@ from pyslurm_ng.base.numbers import (
     STEP_OVERLAP,
     STEP_PTY,
 )
+from pyslurm_ng.cli.command import say
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.submit import option_values as ov
 from pyslurm_ng.cli.submit.option_state import COMMAND_LINE, ENVIRONMENT
@@ -45,12 +46,35 @@ def check_settings(options: "Options") -> None:
         raise OptionError("--pty with a file descriptor is not implemented yet", 1)
     if "pty" in settings and any(name in options.given for name in ("error", "input", "output")):
         raise OptionError("--error/--input/--output are incompatible with --pty", 1)
+    _check_shares(options)
+    _need_terminal(options)
     if "bcast" in settings and "multi-prog" in settings:
         raise OptionError("--bcast of several programs (--multi-prog) is not implemented yet", 1)
     for name in ("relative", "wait", "msg-timeout", "threads", "treewidth"):
         if name in settings:
             ov.number(name, settings[name], 0)
     _check_relative(options)
+
+
+def _check_shares(options: "Options") -> None:
+    """Refuse options that say opposite things about what a step has of its nodes."""
+    typed = {name for name, (source, _) in options.given.items() if source == COMMAND_LINE}
+    if "whole" in typed and typed & {"exact", "exclusive"}:
+        raise OptionError("--exact and --whole are mutually exclusive.", 1)
+    if {"exclusive", "overlap"} <= typed:
+        raise OptionError("--exclusive and --overlap are mutually exclusive", 1)
+
+
+def _need_terminal(options: "Options") -> None:
+    """Leave --pty out where srun itself writes to no terminal, as Slurm does."""
+    if "pty" not in options.settings:
+        return
+    try:
+        os.get_terminal_size(1)
+    except OSError as problem:
+        say(f"srun: error: ioctl(TIOCGWINSZ): {problem.strerror}")
+        say("srun: error: Not using a pseudo-terminal, disregarding --pty option")
+        del options.settings["pty"]
 
 
 def _check_relative(options: "Options") -> None:
