@@ -170,7 +170,7 @@ def test_host_file_names_each_tasks_node(tmp_path: Any, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     "words",
     [
-        ["--x11"], ["--async"],
+        ["--async"],
         ["-r", "x"], ["--pty=3"], ["-Z"],
     ],
 )  # fmt: skip
