@@ -16,6 +16,8 @@ from pyslurm_ng.web.call import Answer, Call, Streamed
 from pyslurm_ng.web.refusal import BAD_REQUEST, Refusal, refusal_of
 from pyslurm_ng.wire.daemon_link import SlurmError
 
+LIST_S = 60.0
+"""A controller that is busy needs some seconds for a list of a hundred thousand."""
 _EMPTY = {"jobs": [], "last_backfill": seconds(0), "last_update": seconds(0)}
 
 
@@ -63,7 +65,7 @@ def _listed(call: Call, job_filter: dict[str, Any]) -> Answer:
     since_s = update_time(call)
     # The keys of a job are the same whatever `flags` says, so its details are always needed.
     request = {"filter": job_filter, "flags": SHOW_ALL | SHOW_DETAIL}
-    reply = call.controller.call("ShowJobs", request)
+    reply = call.controller.call("ShowJobs", request, LIST_S)
     refuse_unchanged(reply, since_s)
     more = {
         "last_backfill": seconds(reply["now_us"] // SECOND_US * SECOND_US),
@@ -104,7 +106,7 @@ def states(call: Call) -> Answer:
     job_filter: dict[str, Any] = {"all_states": True, **({"jobs": ids} if ids else {})}
     request = {"filter": job_filter, "flags": SHOW_ALL}
     try:
-        reply = call.controller.call("ShowJobs", request)
+        reply = call.controller.call("ShowJobs", request, LIST_S)
     except SlurmError as error:
         description = "Unable to query job states"
         raise refusal_of(error, description, "_dump_job_state", _EMPTY) from None

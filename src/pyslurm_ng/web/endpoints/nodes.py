@@ -11,7 +11,7 @@ from pyslurm_ng.data_parser.json_text import seconds
 from pyslurm_ng.data_parser.nodes import node_object, partition_object
 from pyslurm_ng.web.call import Answer, Call
 from pyslurm_ng.web.endpoints.cluster import last_update, rows_of_reply
-from pyslurm_ng.web.endpoints.jobs import refuse_unchanged, update_time
+from pyslurm_ng.web.endpoints.jobs import LIST_S, refuse_unchanged, update_time
 from pyslurm_ng.web.refusal import BAD_REQUEST, NOT_FOUND, Refusal, refusal_of
 from pyslurm_ng.wire.daemon_link import SlurmError
 
@@ -32,7 +32,8 @@ def one_node(call: Call) -> Answer:
 def _nodes(call: Call, names: str) -> Answer:
     since_s = update_time(call)
     try:
-        reply = call.controller.call("ShowNodes", {"nodes": names, "flags": SHOW_ALL})
+        request = {"nodes": names, "flags": SHOW_ALL}
+        reply = call.controller.call("ShowNodes", request, LIST_S)
     except SlurmError as error:
         description = f"Failure to query node {names}" if names else "Failure to query nodes"
         raise refusal_of(
