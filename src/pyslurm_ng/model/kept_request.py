@@ -149,7 +149,10 @@ def argument_length(request: JobRequest) -> int:
 
 def own_length(request: JobRequest) -> int:
     """Return the bytes of the job's own fields."""
-    return text_bytes("".join(_own_texts(request))) + argument_length(request)
+    if type(request) is KeptRequest:
+        return text_bytes("".join((*_own_texts(request), cast(Any, request).words)))
+    argv = request.argv
+    return text_bytes("".join((*_own_texts(request), *argv))) + len(argv)
 
 
 def shared_length(request: JobRequest) -> int:
