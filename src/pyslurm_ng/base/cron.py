@@ -69,6 +69,10 @@ class CronTimes:
         """Whether no hour is left out."""
         return len(self.hours) == FIELDS[1].high + 1
 
+    def has_month(self, month: int) -> bool:
+        """Return whether the entry may be due in a month."""
+        return month in self._months
+
     def has_day(self, month: int, day: int, weekday: int) -> bool:
         """Return whether the entry is due on a day; `weekday` 0 is Sunday."""
         if month not in self._months:

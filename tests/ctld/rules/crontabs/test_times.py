@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from pyslurm_ng.base.cron import parse
 from pyslurm_ng.ctld.local_calendar import LOCAL
-from pyslurm_ng.ctld.rules.calendar import UTC
+from pyslurm_ng.ctld.rules.calendar import UTC, Calendar
 from pyslurm_ng.ctld.rules.crontabs.times import next_us
 
 
@@ -79,3 +79,22 @@ def test_entries_for_each_hour_go_on_in_a_repeated_hour() -> None:
         due_us = next_us(often, when_us, LOCAL)
         assert due_us - when_us == 600_000_000
         when_us = due_us
+
+
+class _Counting(Calendar):
+    """A calendar that counts how often it is asked: a time zone takes some microseconds."""
+
+    asked = 0
+
+    def midnight_us(self, year: int, month: int, day: int) -> int:
+        self.asked += 1
+        return super().midnight_us(year, month, day)
+
+
+@pytest.mark.parametrize("spec", ["0 0 29 2 */7", "59 23 31 12 */7", "* 0-22 * * *", "* * * * *"])
+def test_a_rare_day_is_no_work(spec: str) -> None:
+    """200 entries for a Sunday the 29th of February held slurmctld for ten seconds."""
+    calendar, now_us = _Counting(), at_us("2026-11-28T12:00:00")
+    moment_us = next_us(parse(spec), now_us, calendar)
+    assert moment_us > now_us
+    assert calendar.asked < 200
