@@ -172,15 +172,20 @@ def show_nodes(
             # As for a name that no node has.
             return Reject(Errno.ESLURM_INVALID_NODE_NAME, request.nodes)
         nodes = []
-    if audience.hides_labels:
-        nodes = [node for node in nodes if audience.sees_label(tenant_of_node(cluster, node)[1])]
     return Records(
         now_us=now_us,
         fields=NODE_FIELDS,
-        records=_node_records(cluster, soft, conf, nodes),
+        records=_node_records(cluster, soft, conf, _seen(cluster, audience, nodes)),
         cluster_name=cluster.cluster_name,
         last_update_us=cluster.time_us,
     )
+
+
+def _seen(cluster: Cluster, audience: Audience, nodes: list[Node]) -> list[Node]:
+    """Return the nodes that are not kept for an MCS label which the caller must not see."""
+    if not audience.hides_labels:
+        return nodes
+    return [node for node in nodes if audience.sees_label(tenant_of_node(cluster, node)[1])]
 
 
 def _node_records(cluster: Cluster, soft: Soft, conf: SlurmConf, nodes: list[Node]) -> bytes:
@@ -406,6 +411,7 @@ def show_partitions(
             for node in cluster.living_nodes()
             if request.flags & SHOW_FUTURE or node.state != NodeState.FUTURE
         ]
+        nodes = _seen(cluster, audience, nodes)
     return Records(
         now_us=now_us,
         fields=PARTITION_FIELDS,

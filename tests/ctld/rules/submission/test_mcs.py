@@ -13,11 +13,13 @@ import pytest
 
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.numbers import REQ_EXCLUSIVE_MCS
+from pyslurm_ng.ctld.queries.nodes import show_nodes, show_partitions
 from pyslurm_ng.ctld.queries.private_data import Audience
 from pyslurm_ng.ctld.rules.update.update_job import update_job
+from pyslurm_ng.kernels.records import project
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState
-from pyslurm_ng.wire.query_messages import UpdateJob
+from pyslurm_ng.wire.query_messages import ShowNodes, ShowPartitions, UpdateJob
 from tests.world.callers import ALICE, BOB, ROOT
 from tests.world.site import Site
 
@@ -111,6 +113,17 @@ def test_different_labels_never_share_a_node() -> None:
     assert last.state == JobState.PENDING
 
 
+def listed(where: Site, who: Any) -> list[Any]:
+    """Return the nodes that scontrol, and sinfo, show to a user."""
+    now_us = where.now_us
+    shown: Any = show_nodes(where.cluster, where.soft, where.conf, ShowNodes(), who, now_us)
+    with_nodes = ShowPartitions(with_nodes=True)
+    other: Any = show_partitions(where.cluster, where.soft, where.conf, with_nodes, who, now_us)
+    rows = project(shown.records, [0])
+    assert project(other.more_records, [0]) == rows
+    return rows
+
+
 def test_privatedata() -> None:
     """Users see jobs of labels that they may have, and those without; operators see all."""
     where = site("user", "privatedata")
@@ -122,6 +135,9 @@ def test_privatedata() -> None:
 
     assert sees(ALICE, mine) and sees(ROOT, mine) and not sees(BOB, mine)
     assert sees(BOB, plain)
+    kept = site("user", "privatedata,select")
+    kept.running(mcs_label="alice")
+    assert [len(listed(kept, who)) for who in (ALICE, BOB, ROOT)] == [4, 3, 4]
     where.conf = replace(where.conf, mcs_parameters="")
     assert sees(BOB, mine)
 
