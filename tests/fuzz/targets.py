@@ -16,8 +16,9 @@ from pathlib import Path
 
 import msgspec
 
-from pyslurm_ng.base import bind_words, dates, gpu_bind, hostlist, job_ids, tres, units
+from pyslurm_ng.base import bind_words, cron, dates, gpu_bind, hostlist, job_ids, tres, units
 from pyslurm_ng.cli.option_words import OptionError
+from pyslurm_ng.cli.step import x11
 from pyslurm_ng.cli.submit.directives import apply_directives
 from pyslurm_ng.cli.submit.options import Options
 from pyslurm_ng.conf import (
@@ -29,6 +30,8 @@ from pyslurm_ng.conf import (
     topology_conf,
     topology_yaml,
 )
+from pyslurm_ng.ctld.rules.calendar import UTC
+from pyslurm_ng.ctld.rules.crontabs.times import next_us
 from pyslurm_ng.ctld.rules.queue import dependency_text
 from pyslurm_ng.d.stepd.pmi_messages import BadPmiMessage, PmiInput, unpack_pairs
 from pyslurm_ng.dbd.admin import words as admin_words
@@ -39,7 +42,7 @@ from pyslurm_ng.model.batches import decode_batch, encode_batch
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.sched.request import extra, features
 from pyslurm_ng.sim import workload
-from pyslurm_ng.wire import auth, auth_slurm, frame, messages, mpi_frames, step_io
+from pyslurm_ng.wire import auth, auth_slurm, frame, messages, mpi_frames, step_io, xauthority
 from pyslurm_ng.wire.dbd_messages import Assignment
 from tests.fuzz.messages import beyond, least as body_of
 
@@ -161,6 +164,20 @@ def _step_frames(data: bytes) -> None:
                 step_io.numbers(body)
 
 
+def _x11_first_bytes(data: bytes) -> None:
+    forward = object.__new__(x11.X11Forward)
+    forward.cookie, forward._server = bytes(16), object.__new__(x11.XServer)
+    forward._server.cookie = b"c" * 16
+    with contextlib.suppress(PermissionError):
+        assert len(forward._checked(data)) <= len(data) + 16
+
+
+def _cron(text: str) -> None:
+    times, _ = cron.split_spec(text)
+    due_us = next_us(cron.parse(times), NOW_S * 1_000_000, UTC)
+    assert not due_us or due_us > NOW_S * 1_000_000
+
+
 def _token(data: bytes) -> None:
     authenticator = auth_slurm.TokenAuthenticator(KEY, "c", "h", 0, lambda: NOW_S * 1_000_000)
     try:
@@ -244,6 +261,12 @@ TARGETS: tuple[Target, ...] = (
     Target("pmi_messages", _pmi_messages, (b"cmd=init pmi_version=1\ncmd=put key=k value=v\n",)),
     Target("mpi_frame", _mpi_frame, (pack({"do": "abort", "text": "x", "status": 1}),)),
     Target("step_frame", _step_frames, (b"\x07" + step_io.pack_number(step_io.SIGNAL, 0, 15),)),
+    Target("x11_first_bytes", _x11_first_bytes, (
+        b"l\0\x0b\0\0\0\x12\0\x10\0\0\0MIT-MAGIC-COOKIE-1\0\0" + bytes(16),
+    )),
+    Target("xauthority", lambda data: xauthority.cookie_of(data, b"h", b"1") and None, (
+        xauthority.pack_entry(xauthority.Entry(256, b"h", b"1", xauthority.COOKIE, bytes(16))),
+    )),
     Target("token", _token, (b"\x01" * 40,)),
     Target("journal_header", _journal_header, (bytes(64),)),
     Target("journal_frames", _journal_frames, (bytes(64),)),
@@ -258,6 +281,7 @@ TARGETS: tuple[Target, ...] = (
         b"#SBATCH -N2 --time=1-0 --gres=gpu:a:2 --mem=3G -J 'a b'\n#SBATCH hetjob\n",
         b"#PBS -l nodes=2:ppn=3,walltime=1:00:00\n#BSUB -n 4 -W 10\n",
     )),
+    _parser("cron", _cron, cron.CronError, "*/5 8-17 * jan,feb mon-fri work", "@daily x"),
     _parser("hostlist", _hosts, hostlist.HostlistError, "n[001-003,7]x[1-2],m", "a[1-3"),
     _parser("hostlist_count", hostlist.count, hostlist.HostlistError, "n[1-9999999999]"),
     _parser("tres", tres.parse_tres, tres.TresError, "cpu=2,mem=3G,gres/gpu:a=1"),
