@@ -12,10 +12,12 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
+from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.web.app import Service, build_app
 from pyslurm_ng.web.daemons import Daemons
 from pyslurm_ng.web.requester import Requester
-from pyslurm_ng.wire.client import packed
+from pyslurm_ng.wire.client import SlurmError, packed
+from pyslurm_ng.wire.table import MessageError
 from tests.cli.reference_cluster import GOLDEN, NOW_US, ReferenceCluster, queue
 
 CONF = {
@@ -37,19 +39,27 @@ class FrontClient:
         """Ask; of slurm.conf the recorded cluster's lines are shown."""
         if kind == "ShowConfig":
             return {"lines": _config_lines(), "now_us": NOW_US}
-        packed(fields)
-        return self._client.call(kind, fields)
+        return self._ask(self._client.call, kind, fields)
 
     def change(
         self, kind: str, fields: dict[str, Any], timeout_s: float | None = None
     ) -> dict[str, Any]:
         """Change."""
+        return self._ask(self._client.change, kind, fields)
+
+    def _ask(self, ask: Any, kind: str, fields: dict[str, Any]) -> dict[str, Any]:
+        """Ask; what no message holds is refused, as by the client and the daemons."""
         packed(fields)
-        return self._client.change(kind, fields)
+        try:
+            answer: dict[str, Any] = ask(kind, fields)
+        except MessageError as error:
+            number = Errno.SLURM_PROTOCOL_INSANE_MSG_LENGTH
+            raise SlurmError(number, error.text) from None
+        return answer
 
     def stream(self, kind: str, fields: dict[str, Any], timeout_s: float | None = None) -> Any:
         """Ask; the whole answer comes at once."""
-        return iter([self._client.call(kind, fields)])
+        return iter([self._ask(self._client.call, kind, fields)])
 
     def close(self) -> None:
         """Do nothing: there is no connection."""

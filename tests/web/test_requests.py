@@ -288,3 +288,10 @@ def test_moments_beyond_all_bounds(key: str) -> None:
     """Multiplied into microseconds they need more than 64 bits."""
     assert submit({**DESC, key: 2**63}).status in (200, 400, 422)
     assert front().post("/slurm/v0.0.46/job/21", {key: 2**63}).status in (400, 422)
+
+
+@pytest.mark.parametrize("line", ["", "\n", " ", "x", "NodeName=", "#"])
+def test_lines_that_describe_no_node(line: str) -> None:
+    """A line without a word stopped the rule."""
+    answer = front(user="root").post("/slurm/v0.0.46/new/node", {"node_conf": line})
+    assert answer.status in (400, 422)

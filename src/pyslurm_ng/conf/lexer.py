@@ -246,8 +246,10 @@ def _entries(conf: ConfText, text: str, path: str, line: int) -> list[Entry]:
         equals = text.find("=", position)
         key = text[position:equals].strip() if equals >= 0 else ""
         if not key or not all(c.isalnum() or c in "_-.+" for c in key):
-            word = text[position:].split()[0]
-            conf.errors.append(ConfError(path, line, word[:60], "expected Key=Value"))
+            rest = text[position:].split()
+            if not rest:
+                break  # blanks at the end
+            conf.errors.append(ConfError(path, line, rest[0][:60], "expected Key=Value"))
             return []
         position = equals + 1
         while position < size and text[position] in " \t":

@@ -60,7 +60,7 @@ def joined(
 def read_line(line: str, conf: SlurmConf) -> tuple[Sequence[NodeConf], str]:
     """Return the nodes of a line, or what is wrong with it."""
     text = parse_words(line, "nodeline")
-    is_nodes = bool(text.lines) and text.lines[0][0].key.lower() == "nodename"
+    is_nodes = bool(text.lines and text.lines[0]) and text.lines[0][0].key.lower() == "nodename"
     nodes: Sequence[NodeConf] = ()
     if is_nodes and not text.errors:
         nodes = build_nodes(text, text.lines, conf.slurmd_port, conf.gres_types)
