@@ -169,6 +169,19 @@ def test_each_kind_has_its_own_time(store: Database) -> None:
     assert purge(store, policy("PurgeTXNAfter=1hours\n"), later) == count > 0
 
 
+def test_instances_go_with_the_events_of_nodes(store: Database, folder: Path) -> None:
+    """Those that are over; an archive brings them back."""
+    for clock, name in (("12:01:00", "i-1"), ("12:05:00", "i-2")):
+        record(store, ev.NodeUpdated(at(clock), (0,), {"instance_id": name}))
+    roll_up(store, at("15:00:10"))
+    what = policy("PurgeEventAfter=1hours\nArchiveEvents=yes\n", folder)
+    assert purge(store, what, at("15:05:00")) == 1
+    assert rows(store, schema.node_instances, "instance_id") == [("i-2",)]
+    (path,) = folder.iterdir()
+    assert duty(store, what, at("15:06:00")).load(str(path)) == 1
+    assert sorted(rows(store, schema.node_instances, "instance_id")) == [("i-1",), ("i-2",)]
+
+
 def test_usage_goes_when_days_and_months_are_added_up(store: Database) -> None:
     """Hours of a day that is not over stay, however old they may be."""
     record(store, *ran(at("12:01:00"), at("12:10:00")))
