@@ -10,11 +10,13 @@ import sqlalchemy as sa
 
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.admin.verbs import Caller, actor_of, change
+from pyslurm_ng.dbd.daemon import database_of
 from pyslurm_ng.dbd.database import Database
 from pyslurm_ng.dbd.options import Options, load_configuration
 from pyslurm_ng.dbd.show import list_entities
 from pyslurm_ng.dbd.tree import Tree
 from pyslurm_ng.dbd.updates import association_update, store_value
+from pyslurm_ng.kernels.records import project
 from pyslurm_ng.wire.dbd_messages import AssociationUpdate, ChangeEntities, ListEntities
 from tests.dbd.accounting_room import (
     assignments,
@@ -422,6 +424,47 @@ def test_coordinators_may_be_disabled(
     with store.read() as connection:
         actor = actor_of(connection, 1003, "carol", False, configuration.has_coordinators)
     assert ("chem" in actor.coordinates) == (word == "no")
+
+
+@pytest.mark.parametrize("word", ["PreserveCaseUser", "PreserveCaseAll"])
+def test_users_may_have_capitals(
+    sqlite_database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str
+) -> None:
+    """Parameters=PreserveCaseUser: Eve is another user than eve, in every command."""
+    path = tmp_path / "slurmdbd.conf"
+    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))
+    path.write_text(
+        f"StorageType=accounting_storage/sqlite\nStorageLoc={tmp_path}/x\nDbdHost=localhost\n"
+        f"Parameters={word}\n"
+    )
+    path.chmod(0o600)
+    store = sqlite_database
+    store.keeps_users = database_of(load_configuration(Options(conf_path=str(path)))).keeps_users
+    register(store)
+    for line in (
+        "add account Chem",
+        "add user Eve,eve account=chem",
+        "modify user Eve set maxjobs=2",
+        "add coordinator account=chem names=Eve",
+        "modify user eve set newname=Ava",
+        "delete user Ava",
+    ):
+        assert manage(store, line).exit_code == 0, line
+    assert manage(store, "modify user EVE set maxjobs=3").exit_code == 1
+    request = ListEntities("association", assignments(["users=Eve"]))
+    with store.read() as connection:
+        root = actor_of(connection, 0, "root", True)
+        answer = list_entities(connection, request, root, frozenset(), keeps_users=True)
+        coordinates = actor_of(connection, 1009, "Eve", False).coordinates
+    ((user, account, most),) = project(
+        answer.records, [answer.fields.index(name) for name in ("User", "Account", "MaxJobs")]
+    )
+    assert (user, account, most) == ("Eve", "chem", "2")
+    assert coordinates == {"chem"}
+    assert [row["User"] for row in listed(store, "user")] == ["Eve", "root"]
+    store.keeps_users = False
+    assert manage(store, "add user Bob account=chem").exit_code == 0
+    assert "bob" in [row["User"] for row in listed(store, "user")]
 
 
 def test_coordinators_rule_their_accounts_and_those_below(store: Database) -> None:

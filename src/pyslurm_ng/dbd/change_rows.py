@@ -40,7 +40,7 @@ def transactions(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     for action in actions:
         if action not in _ACTIONS:
             raise RefusedError(f"You gave a bad action '{action}'.")
-    users, accounts = where.values("Users", lower=True), where.values("Accounts", lower=True)
+    users, accounts = where.users("Users"), where.values("Accounts", lower=True)
     is_tied = bool(users or accounts or asked.flags & {"withassoc", "withassocinfo"})
     associations = _associations(asked.connection) if is_tied else {}
     shown = []

@@ -91,7 +91,6 @@ class Daemon:
             # Accounting holds job names and command lines, and this process a password.
             self._log.info(f"slurmdbd version {__version__} started")
             database = database_of(self._conf)
-            database.new_cluster_qos = self._conf.new_cluster_qos
             with contextlib.closing(database):
                 asyncio.run(self._live(database, background))
         finally:
@@ -317,7 +316,10 @@ class Daemon:
 
 def database_of(conf: Configuration) -> Database:
     """Return the database of a configuration, not yet open."""
-    return Database(conf.url, conf.pass_script, conf.backup_database_host)
+    database = Database(conf.url, conf.pass_script, conf.backup_database_host)
+    database.new_cluster_qos = conf.new_cluster_qos
+    database.keeps_users = conf.keeps_users
+    return database
 
 
 def print_schema(configuration: Configuration) -> int:

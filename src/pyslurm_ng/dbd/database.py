@@ -91,6 +91,7 @@ class Database:
         self._pass_script = pass_script
         self._hosts = deque(filter(None, (url.host, backup_host)))  # the one to try first
         self.new_cluster_qos = "normal"  # DefaultQOS of slurmdbd.conf
+        self.keeps_users = False  # PreserveCaseUser of slurmdbd.conf
         self.term = ""  # see `dbd.term`; "" if there is no other slurmdbd
         self.is_sqlite = url.get_backend_name() == "sqlite"
         self.row_bytes = _SQLITE_ROW_BYTES

@@ -102,6 +102,7 @@ class Configuration:
     rolls_up: bool = True
     has_coordinators: bool = True
     most_range_s: int = INFINITE
+    keeps_users: bool = False
     new_cluster_qos: str = "normal"
     pairs: tuple[tuple[str, str], ...] = field(default=())
     purge: Policy = field(default_factory=Policy)
@@ -235,6 +236,7 @@ def _configured(
         rolls_up=not conf.disable_rollups,
         has_coordinators=not conf.disable_coord_dbd,
         most_range_s=conf.max_query_time_range,
+        keeps_users=bool({"PreserveCaseAll", "PreserveCaseUser"} & set(conf.parameters)),
         new_cluster_qos=_new_cluster_qos(conf.default_qos, path),
         pairs=tuple(_pairs(conf, path)),
         purge=policy_of(conf),

@@ -150,7 +150,8 @@ class Service:
                     lambda behind: self._submit(call, partial(listing, is_behind=behind), begun),
                 )
             case msg.ListEntities():
-                self._read(call, lambda at: self._shown(show.list_entities, at, call), begun)
+                shown_to = partial(show.list_entities, keeps_users=self._database.keeps_users)
+                self._read(call, lambda at: self._shown(shown_to, at, call), begun)
             case _ if isinstance(request, REQUESTS):
                 self._read(call, lambda at: self._shown(report, at, call), begun)
             case msg.GetJobScript():

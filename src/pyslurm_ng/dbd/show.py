@@ -61,7 +61,12 @@ QOS_FIELDS = (
 
 
 def list_entities(
-    connection: sa.Connection, request: ListEntities, actor: Actor, private: frozenset[str]
+    connection: sa.Connection,
+    request: ListEntities,
+    actor: Actor,
+    private: frozenset[str],
+    *,
+    keeps_users: bool = False,
 ) -> EntityRows:
     """Return the rows of `sacctmgr list`.
 
@@ -75,7 +80,7 @@ def list_entities(
     if (lister := LISTERS.get(request.entity)) is None:
         raise RefusedError(f" list {request.entity} is not supported")
     try:
-        where = read_where(request.entity, request.where)
+        where = read_where(request.entity, request.where, keeps_users=keeps_users)
     except UnknownWordError as unknown:
         if request.entity not in _WITHOUT_SET:
             raise
@@ -145,7 +150,7 @@ def _association_rows(asked: Asked, where: Callable[[Row, Tree], bool]) -> list[
 
 def _associations(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     where = asked.where
-    accounts, users = where.values("Accounts", lower=True), where.values("Users", lower=True)
+    accounts, users = where.values("Accounts", lower=True), where.users("Users")
     partitions = where.values("Partitions")
     ids = set(history_rows.ids_of(where, "AssocId"))
     parents = where.values("Parents", lower=True)
@@ -174,7 +179,7 @@ def _associations(asked: Asked) -> tuple[Iterable[str], list[Row]]:
 
 def _users(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     where = asked.where
-    names = where.values("Names", lower=True)
+    names = where.users("Names")
     levels = [LEVEL_NAMES[level_of(word)] for word in where.values("AdminLevel")]
     defaults = where.values("DefaultAccount", lower=True)
     tied_rows: dict[str, list[Row]] = {}
@@ -248,7 +253,7 @@ def _accounts(asked: Asked) -> tuple[Iterable[str], list[Row]]:
         coordinators.setdefault(account, []).append(user)
     with_associations = "withassoc" in asked.flags
     tied_rows: dict[str, list[Row]] = {}
-    users, parents = where.values("Users", lower=True), where.values("Parents", lower=True)
+    users, parents = where.users("Users"), where.values("Parents", lower=True)
     if with_associations or users or parents or "Clusters" in where:
         for row in _association_rows(
             asked,
@@ -291,7 +296,8 @@ def _is_member(asked: Asked, account: str) -> bool:
 
 def _wckeys(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     where, table = asked.where, schema.wckeys
-    names, users, ids = (where.values(key) for key in ("Names", "Users", "IDs"))
+    names, ids = where.values("Names"), where.values("IDs")
+    users = where.users("Users")
     shown = []
     for cluster_id, cluster in sorted(asked.clusters(), key=lambda pair: pair[1]):
         query = sa.select(table).where(table.c.cluster_id == cluster_id).order_by(table.c.id)
@@ -307,7 +313,7 @@ def _wckeys(asked: Asked) -> tuple[Iterable[str], list[Row]]:
             }
             for row in asked.connection.execute(query)
             if (not names or row.name in names)
-            and (not users or row.user in [user.lower() for user in users])
+            and (not users or row.user in users)
             and (not ids or str(row.id) in ids)
             and asked.sees(row.user, "")
         ]
@@ -458,7 +464,8 @@ def _resources(asked: Asked) -> tuple[Iterable[str], list[Row]]:
 
 def _problems(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     """Accounts without users and users without accounts, for which submissions fail."""
-    accounts, users = (asked.where.values(key, lower=True) for key in ("Accounts", "Users"))
+    accounts = asked.where.values("Accounts", lower=True)
+    users = asked.where.users("Users")
     shown: list[Row] = []
     for cluster_id, cluster in asked.clusters():
         tree = Tree(asked.connection, cluster_id)

@@ -87,7 +87,7 @@ def _chosen(rows: "list[Row]", conditions: Conditions) -> "list[Row]":
     """
     users, names = conditions.lowered("users"), conditions.lowered("accounts")
     if users:
-        return [row for row in _of_users(rows, conditions) if row["user"] in users]
+        return [row for row in _of_users(rows, conditions) if row["user"].lower() in users]
     chosen = []
     top = -1  # the depth of the account whose tree is shown; -1: none
     for row in rows:
@@ -144,7 +144,7 @@ def _of_users(rows: "list[Row]", conditions: Conditions) -> "list[Row]":
         {**row, "depth": 0}
         for row in rows
         if row["user"]
-        and (not names or row["user"] in names)
+        and (not names or row["user"].lower() in names)
         and (not accounts or row["account"] in accounts)
     ]
     return sorted(chosen, key=lambda row: (row["cluster"], row["id"]))
@@ -267,7 +267,7 @@ class UsageReport:
         return [
             {**row, "depth": 0}
             for row in rows
-            if (not names or row["wckey"] in names) and (not users or row["user"] in users)
+            if (not names or row["wckey"] in names) and (not users or row["user"].lower() in users)
         ]
 
     def title(self, name: str = "") -> "list[str]":

@@ -32,7 +32,7 @@ SLURMDBD = Keys(
         ArchiveDir ArchiveScript AuthAltParameters AuthAltTypes AuthInfo AuthType
         DbdAddr DbdBackupHost DbdHost DbdPort DebugLevel
         DebugLevelSyslog DefaultQOS DisableArchiveCommands DisableCoordDBD DisableRollups LogFile
-        LogTimeFormat MaxPurgeLimit MaxQueryTimeRange PidFile PrivateData PurgeEventAfter
+        LogTimeFormat MaxPurgeLimit MaxQueryTimeRange Parameters PidFile PrivateData PurgeEventAfter
         PurgeJobAfter PurgeJobEnvAfter PurgeJobScriptAfter PurgeResvAfter PurgeStepAfter
         PurgeSuspendAfter PurgeTXNAfter PurgeUsageAfter SlurmUser StorageBackupHost StorageHost
         StorageLoc StorageParameters StoragePass StoragePassScript StoragePort StorageType

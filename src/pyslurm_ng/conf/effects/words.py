@@ -328,6 +328,11 @@ PARTITION_WORDS: dict[str, Words] = {
 
 DBD_WORDS: dict[str, Words] = {
     "LogTimeFormat": SLURM_WORDS["LogTimeFormat"],
+    "Parameters": Words(
+        same=named("preservecaseuser"),
+        differs={"preservecaseall": "names of users only; those of resources are in lower case"},
+        accepted={"preservecaseresource": "names of resources are in lower case"},
+    ),
     "PrivateData": Words(
         same=named("accounts events jobs reservations usage users"),
     ),

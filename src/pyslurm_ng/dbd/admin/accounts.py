@@ -254,7 +254,7 @@ def user_line(cluster: str, row: Row) -> str:
 
 def _associations(tree: Tree, where: Words, names: list[str]) -> list[Row]:
     """Return the associations of accounts that conditions name; with users, those of the users."""
-    parents, users = where.values("Parents", lower=True), where.values("Users", lower=True)
+    parents, users = where.values("Parents", lower=True), where.users("Users")
     qos = {number for number, name in tree.qos_names.items() if name in where.values("QosLevel")}
     defaults = where.values("DefaultQOS")
     rows = [

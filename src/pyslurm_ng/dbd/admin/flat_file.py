@@ -41,7 +41,7 @@ def load(change: Change, request: LoadFile) -> None:
     line = _NO_LINE
     try:
         for line in request.lines:
-            words = read_line(line.kind, line.settings)
+            words = read_line(line.kind, line.settings, keeps_users=change.database.keeps_users)
             if line.kind == "QOS":
                 _settle_qos(change, line.name.lower(), words)
             elif line.kind == "Cluster":
@@ -204,7 +204,7 @@ class Loading:
         self._update(schema.accounts, name, values)
 
     def _take_user(self, line: FileLine, words: Words) -> None:
-        name, account = line.name.lower(), self._parent["account"]
+        name, account = words.user(line.name), self._parent["account"]
         self._user_record(name, line, words)
         for partition in words.values("Partitions") or [""]:
             key = (account, name, partition)

@@ -118,7 +118,7 @@ def _selected(change: Change, cluster_id: int, where: Words) -> list[Any]:
     if "JobIDs" in where:
         # No job, rather than all of them, where a script's variable was empty.
         clauses.append(jobs.job_index.in_(_indexes(change, cluster_id, where.values("JobIDs"))))
-    if users := where.values("Users", lower=True):
+    if users := where.users("Users"):
         clauses.append(jobs.user.in_(users))
     if keys := where.values("WCKeys"):
         marks = ("", wckeys.DEFAULT_MARK)

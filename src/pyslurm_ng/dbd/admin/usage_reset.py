@@ -50,7 +50,7 @@ def reset_accounts(change: Change, where: Words) -> None:
 
 def reset_users(change: Change, where: Words) -> None:
     """Set the usage of users in some accounts to zero."""
-    names = where.values("Names", lower=True)
+    names = where.users("Names")
     accounts = where.values("Accounts", lower=True)
     if not accounts:
         raise RefusedError("sacctmgr: error: An account must be specified")

@@ -45,7 +45,7 @@ LEVEL_NAMES = {NONE: "None", OPERATOR: "Operator", ADMINISTRATOR: "Administrator
 
 def add(change: Change, words: Words, _: Words) -> None:
     """Create users and their associations with accounts, on each cluster and partition."""
-    names = words.values("Names", lower=True)
+    names = words.users("Names")
     if not names:
         raise RefusedError(*need_name(words, "user"))
     for name in names:
@@ -263,7 +263,7 @@ def _selected(change: Change, where: Words) -> list[tuple[str, int]]:
     """Return names and admin levels of the users that the conditions name."""
     table = schema.users
     query = sa.select(table.c.name, table.c.admin_level).where(table.c.is_deleted == 0)
-    names = where.values("Names", lower=True)
+    names = where.users("Names")
     if names:
         query = query.where(table.c.name.in_(names))
     if "AdminLevel" in where:
@@ -301,7 +301,7 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
     if default is not None:
         lines += _modify_default(change, where, names, default.lower())
     if "NewName" in settings_words:
-        lines += _rename(change, users, (settings_words.last("NewName") or "").lower())
+        lines += _rename(change, users, settings_words.user(settings_words.last("NewName") or ""))
     if lines:
         change.lines += [" Modified users...", *lines]
     tied = []
@@ -555,7 +555,7 @@ def _coordinator_words(change: Change, words: Words) -> tuple[list[str], list[st
     Raises:
         RefusedError: one of them does not exist, or the user may not change coordinators there.
     """
-    names = words.values("Names", lower=True)
+    names = words.users("Names")
     accounts = words.values("Accounts", lower=True)
     actor = change.actor
     if not actor.is_operator and not (accounts and set(accounts) <= actor.coordinates):

@@ -168,12 +168,14 @@ def _run(under_way: Change, request: ChangeEntities) -> None:
             f" {request.verb} {request.entity} is not supported: clusters are not federated; "
             "sbatch -M NAME,NAME takes the one that would start the job first"
         )
+    keeps = under_way.database.keeps_users
     if request.verb == "add":
-        settings = read_set(request.entity, request.where, adding=True)
+        settings = read_set(request.entity, request.where, adding=True, keeps_users=keeps)
         handler(under_way, settings, Words())
     else:
-        settings = read_set(request.entity, request.set)
-        handler(under_way, read_where(request.entity, request.where), settings)
+        settings = read_set(request.entity, request.set, keeps_users=keeps)
+        where = read_where(request.entity, request.where, keeps_users=keeps)
+        handler(under_way, where, settings)
     for key, _, value in settings.items:
         if "TRES" in key:
             under_way.lines += unheld_tres(value)

@@ -208,9 +208,13 @@ class UnknownWordError(Exception):
 
 @dataclass(slots=True)
 class Words:
-    """Canonical keys with their values; a key may come more than once."""
+    """Canonical keys with their values; a key may come more than once.
+
+    `keeps_users`: names of users are as they were written (PreserveCaseUser), not in lower case.
+    """
 
     items: list[tuple[str, str, str]] = field(default_factory=list)
+    keeps_users: bool = False
 
     def values(self, key: str, lower: bool = False) -> list[str]:
         """Return the comma lists given for `key` as one list."""
@@ -219,6 +223,14 @@ class Words:
             if name == key:
                 values += [word for word in text.split(",") if word]
         return [word.lower() for word in values] if lower else values
+
+    def users(self, key: str) -> list[str]:
+        """Return the comma lists given for `key`, whose values name users."""
+        return self.values(key, lower=not self.keeps_users)
+
+    def user(self, name: str) -> str:
+        """Return the name of a user as it is stored."""
+        return name if self.keeps_users else name.lower()
 
     def last(self, key: str) -> str | None:
         """Return the last value given for `key`, None if there is none."""
@@ -267,7 +279,9 @@ def is_key(typed: str, key: str) -> bool:
     return any(match(word, names) == key for names in entities if key in names)
 
 
-def read_where(entity: str, assignments: Iterable[Assignment]) -> Words:
+def read_where(
+    entity: str, assignments: Iterable[Assignment], *, keeps_users: bool = False
+) -> Words:
     """Return the conditions of a command; words without a key are names.
 
     Raises:
@@ -275,25 +289,36 @@ def read_where(entity: str, assignments: Iterable[Assignment]) -> Words:
     """
     names = _WHERE[entity]
     bare = _BARE.get(entity, "Names" if "Names" in names else next(iter(names), ""))
-    return _read(names, assignments, bare)
+    return _read(names, assignments, bare, keeps_users)
 
 
-def read_set(entity: str, assignments: Iterable[Assignment], adding: bool = False) -> Words:
+def read_set(
+    entity: str,
+    assignments: Iterable[Assignment],
+    adding: bool = False,
+    *,
+    keeps_users: bool = False,
+) -> Words:
     """Return the settings of `modify`, or with `adding` everything that `add` may be given."""
     names = _SET.get(entity, {})
     if adding:
         names = {**_WHERE[entity], **names}
-        return _read(names, assignments, "Names")
-    return _read(names, assignments, "")
+        return _read(names, assignments, "Names", keeps_users)
+    return _read(names, assignments, "", keeps_users)
 
 
-def read_line(kind: str, assignments: Iterable[Assignment]) -> Words:
+def read_line(kind: str, assignments: Iterable[Assignment], *, keeps_users: bool = False) -> Words:
     """Return the settings of a line of a flat file."""
-    return _read(_LINES[kind], assignments, "")
+    return _read(_LINES[kind], assignments, "", keeps_users)
 
 
-def _read(names: dict[str, tuple[str, ...]], assignments: Iterable[Assignment], bare: str) -> Words:
-    words = Words()
+def _read(
+    names: dict[str, tuple[str, ...]],
+    assignments: Iterable[Assignment],
+    bare: str,
+    keeps_users: bool,
+) -> Words:
+    words = Words(keeps_users=keeps_users)
     for assignment in assignments:
         key = bare if not assignment.key else match(assignment.key, names)
         if not key:
