@@ -9,6 +9,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -94,7 +95,8 @@ def test_clients_of_all_nodes_reach_the_server(x11_cluster: LiveCluster) -> None
     (directory / "client.py").write_text(CLIENT)
     entry = xauthority.Entry(0, b"127.0.0.1", b"%d" % server.number, xauthority.COOKIE, COOKIE)
     (directory / "cookies").write_bytes(xauthority.pack_entry(entry))
-    told = {"DISPLAY": f"127.0.0.1:{server.number}.0", "XAUTHORITY": f"{directory}/cookies"}
+    display = f"127.0.0.1:{server.number}.0"
+    told: Any = {"DISPLAY": display, "XAUTHORITY": f"{directory}/cookies"}
     client = (sys.executable, str(directory / "client.py"))
     try:
         ran = x11_cluster.run("srun", "--x11", "-N2", "-n2", *client, **told)
@@ -109,7 +111,7 @@ def test_clients_of_all_nodes_reach_the_server(x11_cluster: LiveCluster) -> None
         server.close()
     shown = "echo $SLURM_PROCID $DISPLAY"
     ran = x11_cluster.run("srun", "--x11=last", "-N2", "-n2", "sh", "-c", shown, **told)
-    assert f"0 {told['DISPLAY']}" in ran.stdout.splitlines(), ran
+    assert f"0 {display}" in ran.stdout.splitlines(), ran
     assert "1 localhost:" in ran.stdout
 
 

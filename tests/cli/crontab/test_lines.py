@@ -15,7 +15,7 @@ DIR="/data/of me"
 30 6 * * mon-fri $DIR/report  --all
 LEVEL = 2
 
-@hourly cd $DIR; tell
+@hourly /bin/date; tell
 """
 
 
@@ -35,6 +35,7 @@ def test_entries() -> None:
     assert b"LEVEL" not in report["environment"]
     assert b"\0LEVEL=2\0" in tell["environment"]
     assert b"SLURM_GET_USER_ENV=1\0" in tell["environment"]
+    assert tell["request"]["name"] == "date"
     assert (tell["first_line"], tell["times"]) == (8, "0 * * * *")
     assert "partition" not in tell["request"]
 

@@ -92,7 +92,7 @@ def _entry(
         _read(options, words, number)
     submission.finish(options, conf)
     request = options.request
-    request.setdefault("name", command.split()[0].rpartition("/")[2] or "scrontab")
+    request.setdefault("name", command.split()[0].rpartition("/")[2].rstrip(";&|)") or "scrontab")
     request.setdefault("work_dir", home)
     submission.describe_origin(options, [])
     request["origin"] = "scrontab"

@@ -46,7 +46,7 @@ class CronSite(Site):
         self.now_us += MINUTE_US
         self.apply(repeat.due(self.cluster, self.conf, self.now_us, self.calendar))
 
-    def ended(self, job_id: int, state: JobState) -> None:
+    def is_over(self, job_id: int, state: JobState) -> None:
         self.apply([ev.JobEnded(self.now_us, job_id, state)])
 
     def text(self) -> str:
@@ -82,7 +82,7 @@ def test_a_job_that_is_over_waits_for_the_next_time() -> None:
     """It keeps its id and is the next attempt, whatever its end but for a cancellation."""
     site = stored()
     for attempt, state in enumerate((JobState.COMPLETED, JobState.FAILED, JobState.TIMEOUT), 1):
-        site.ended(1, state)
+        site.is_over(1, state)
         site.later()
         job = site.cluster.jobs[1]
         assert (job.state, job.attempt, job.reason) == (JobState.PENDING, attempt, Reason.BeginTime)
@@ -151,7 +151,7 @@ def test_where_it_is_not_enabled() -> None:
     assert site.store(TEXT, *two()) == Errno.ESLURM_DISABLED
     site = stored()
     site.conf = CronSite().conf
-    site.ended(1, JobState.COMPLETED)
+    site.is_over(1, JobState.COMPLETED)
     site.later()
     assert site.cluster.jobs[1].state == JobState.COMPLETED
 
