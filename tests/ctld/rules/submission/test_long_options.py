@@ -12,6 +12,7 @@ from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.ctld.rules.context import Context
 from pyslurm_ng.ctld.rules.submission.submit import submit_job
 from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.model.states import JobState
 from pyslurm_ng.wire.job_messages import SubmitJob
 from pyslurm_ng.wire.table import bounds
 from tests.world.callers import ALICE
@@ -91,3 +92,10 @@ def test_no_gpus_for_each_task_are_no_fault() -> None:
     room = Site("GresTypes=gpu")
     assert room.job(gpus_per_task="0", ntasks=1)
     assert room.job(tres_per_task="gres/gpu:0", ntasks=1)
+
+
+def test_no_gpus_on_several_nodes_are_no_contradiction() -> None:
+    """`-N2 --gpus=0` in a script asks for none; it was taken for fewer GPUs than nodes."""
+    room = Site("GresTypes=gpu")
+    assert room.running(gpus="0", nodes_min=2, nodes_max=2).state == JobState.RUNNING
+    assert room.running(gpus="0", node_list="n2", nodes_min=1).state == JobState.RUNNING

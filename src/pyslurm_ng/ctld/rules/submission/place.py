@@ -271,7 +271,7 @@ def _check_gres(request: JobRequest, conf: SlurmConf) -> Reject | None:
         return Reject(Errno.ESLURM_INVALID_GRES)  # a GPU is had whole or in parts of one name
     if "mps" in names and request.nodes_min > 1:
         return Reject(Errno.ESLURM_INVALID_GRES)  # its server serves one node
-    if request.gpus and _gpus_contradict(request):
+    if total(request.gpus) and _gpus_contradict(request):
         return Reject(Errno.ESLURM_INVALID_GRES)
     if request.gpus_per_node and any(gres.name == "gpu" for gres in parse_gres(request.gres)):
         return Reject(Errno.ESLURM_INVALID_GRES)
