@@ -3,7 +3,7 @@
 import os
 import sys
 
-from pyslurm_ng.cli.command import connect, fail, read_conf, say
+from pyslurm_ng.cli.command import connect, fail, printable, read_conf, say
 from pyslurm_ng.cli.option_words import NONE, REQUIRED
 from pyslurm_ng.cli.program import Program
 from pyslurm_ng.wire.client import SlurmError
@@ -96,7 +96,7 @@ def _list(client: "Client", user: "struct_passwd") -> int:
         fail(f"scrontab: error: {problem.text}")
     if not text:
         fail(f"scrontab: no crontab for {user.pw_name}")
-    sys.stdout.write(text)
+    sys.stdout.write(printable(text, "\n\t"))
     return 0
 
 

@@ -49,6 +49,13 @@ def test_disabled(scrontab: Asked) -> None:
     assert ended.stderr == "scrontab: fatal: scrontab is disabled on this cluster\n"
 
 
+def test_a_listing_commands_no_terminal(scrontab: Asked) -> None:
+    """An administrator lists the crontabs of users."""
+    text = "# \x1b[2J\x1b]0;root\x07\t\x9b31m\n" + TABLE
+    assert scrontab("-", stdin=text).code == 0
+    assert scrontab("-l", "-u", "alice").stdout == "# ?[2J?]0;root?\t?31m\n" + TABLE
+
+
 def test_a_file_is_stored_listed_and_removed(scrontab: Asked, tmp_path: Path) -> None:
     """What is listed is what was stored."""
     (tmp_path / "table").write_text(TABLE)
