@@ -22,6 +22,9 @@ SACCTMGR_ENTITIES: (verb and entity, what may be given with it).
 
 '''
 
+# sacctmgr refuses them by name.
+_FLAGS_OF_ACCOUNTS = "Flags (NoUsersAreCoords, UsersAreCoords)"
+
 
 def modules() -> dict[Path, str]:
     """Return the module's text by its path."""
@@ -57,6 +60,7 @@ def _sacctmgr_entities() -> list[tuple[str, str]]:
 
 def _given_with(verb: str, entity: dict[str, Any]) -> str:
     """Return the keys, and for `list` the flags, of an entity in one text."""
-    keys = [f"{key}=" if key.isidentifier() else key for key in entity.get("keys", ())]
+    works = [key for key in entity.get("keys", ()) if key != _FLAGS_OF_ACCOUNTS]
+    keys = [f"{key}=" if key.isidentifier() else key for key in works]
     flags = ["Format=", *entity.get("flags", ())] if verb == "list" else []
     return ", ".join([*keys, *flags])

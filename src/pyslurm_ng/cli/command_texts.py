@@ -109,9 +109,9 @@ SCONTROL_ENTITIES = [
 SACCTMGR_ENTITIES = [
     (
         "list account",
-        "Name=, Description=, Organization=, Parent=, Cluster=, Flags "
-        "(NoUsersAreCoords, UsersAreCoords), RawUsage=0, association limits, "
-        "Format=, WithAssoc, WithCoord, WithDeleted, WithRawQOS, WOPLimits",
+        "Name=, Description=, Organization=, Parent=, Cluster=, RawUsage=0, "
+        "association limits, Format=, WithAssoc, WithCoord, WithDeleted, WithRawQOS, "
+        "WOPLimits",
     ),
     (
         "list association",
@@ -162,9 +162,12 @@ SACCTMGR_ENTITIES = [
     ),
     ("list wckey", "Name=, User=, Cluster=, ID=, Format=, WithDeleted"),
     (
+        "list instance",
+        "Clusters=, Nodes=, InstanceId=, InstanceType=, Extra=, Start=, End=, Format=",
+    ),
+    (
         "add account",
-        "Name=, Description=, Organization=, Parent=, Cluster=, Flags "
-        "(NoUsersAreCoords, UsersAreCoords), RawUsage=0, association limits",
+        "Name=, Description=, Organization=, Parent=, Cluster=, RawUsage=0, association limits",
     ),
     (
         "add cluster",
@@ -191,8 +194,7 @@ SACCTMGR_ENTITIES = [
     ),
     (
         "modify account",
-        "Name=, Description=, Organization=, Parent=, Cluster=, Flags "
-        "(NoUsersAreCoords, UsersAreCoords), RawUsage=0, association limits",
+        "Name=, Description=, Organization=, Parent=, Cluster=, RawUsage=0, association limits",
     ),
     (
         "modify cluster",
@@ -223,8 +225,7 @@ SACCTMGR_ENTITIES = [
     ),
     (
         "delete account",
-        "Name=, Description=, Organization=, Parent=, Cluster=, Flags "
-        "(NoUsersAreCoords, UsersAreCoords), RawUsage=0, association limits",
+        "Name=, Description=, Organization=, Parent=, Cluster=, RawUsage=0, association limits",
     ),
     (
         "delete cluster",
