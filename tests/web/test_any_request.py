@@ -74,7 +74,7 @@ def client() -> Front:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_any_request_is_answered(client: Front, seed: int) -> None:
-    """With a document; 5xx only for what is not built or not there (502: accounting, here)."""
+    """RELIABILITY 67: with a document; 5xx only for what is not built, or not there (502)."""
     chance = random.Random(seed)
     chosen = [row for row in operations().values() if row.tag != "slurmdb"]
     for operation in chance.choices(chosen, k=120):

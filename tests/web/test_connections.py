@@ -112,7 +112,7 @@ def test_a_slow_head_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_slow_body_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With 408, and the connection ends."""
+    """RELIABILITY 67: with 408, and the connection ends."""
     monkeypatch.setattr(bodies, "BODY_S", 0.2)
 
     async def story(path: str, connections: set[Any]) -> None:
@@ -139,7 +139,7 @@ def test_a_slow_body_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     ],
 )
 def test_what_is_no_http(tmp_path: Path, request_bytes: bytes, status: int) -> None:
-    """Each is refused with 4xx, and the next request is answered."""
+    """RELIABILITY 67: each is refused with 4xx, and the next request is answered."""
 
     async def story(path: str, connections: set[Any]) -> None:
         assert (await answer(path, request_bytes))[0] == status

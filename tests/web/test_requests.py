@@ -148,7 +148,7 @@ def test_unknown_fields_are_warned_of() -> None:
     ],
 )  # fmt: skip
 def test_bodies_that_are_none(content: bytes, status: int) -> None:
-    """Cut JSON, bad UTF-8, deep nesting, other types, too long."""
+    """RELIABILITY 67: cut JSON, bad UTF-8, deep nesting, other types, too long."""
     answer = front().post(SUBMIT, content)
     assert answer.status == status
     assert len(answer.errors) >= 1
@@ -167,7 +167,7 @@ def test_bodies_that_are_none(content: bytes, status: int) -> None:
     ],
 )  # fmt: skip
 def test_paths_that_lead_nowhere(path: str, status: int) -> None:
-    """Each has an error object."""
+    """RELIABILITY 67: each has an error object."""
     answer = front().get(path)
     assert answer.status == status
     assert answer.errors
@@ -182,7 +182,7 @@ def test_a_method_that_there_is_not() -> None:
 
 
 def test_nobody_is_refused() -> None:
-    """Without a token and not over a socket of the own user."""
+    """RELIABILITY 67: without a token and not over a socket of the own user."""
     answer = front(user="").get("/slurm/v0.0.46/jobs")
     assert (answer.status, answer.errors[0]["error_number"]) == (401, 1007)
     own = SocketPeer(os.geteuid(), 0, 1)

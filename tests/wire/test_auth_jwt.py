@@ -98,7 +98,7 @@ def test_a_token_that_was_made_is_believed() -> None:
     ],
 )  # fmt: skip
 def test_what_is_not_believed(token: str) -> None:
-    """No exception but a refusal that is counted, and no other user."""
+    """RELIABILITY 55 and 67: a refusal that is counted, and no other user."""
     with pytest.raises(AuthError):
         verifier().user_of(token)
 
@@ -184,7 +184,7 @@ def test_a_key_that_others_may_read(tmp_path: Path) -> None:
 
 
 def test_who_may_act_for_others() -> None:
-    """Root and SlurmUser, as a portal in front of slurmrestd needs it; nobody else."""
+    """RELIABILITY 67: root and SlurmUser, as a portal in front needs it; nobody else."""
     tokens = verifier()
     nobody = pwd.getpwnam("nobody")
     assert tokens.peer_of(signed(usual()), "", "c").uid == nobody.pw_uid
