@@ -11,7 +11,7 @@ _PARSER = "v0.0.46 only; other versions of the data parser are refused"
 
 OPTIONS: dict[str, str] = {
     "cluster-constraint": _FEDERATION,
-    "cpu-freq": "checked, and SLURM_CPU_FREQ_REQ is set; CPUs keep their frequency",
+    "cpu-freq": "set on the step's CPUs where the kernel has cpufreq; listings do not show it",
     "ctld": "every request goes to slurmctld",
     "fanout": "taken; a file goes to all nodes at once",
     "federation": _FEDERATION,

@@ -18,7 +18,7 @@ from pyslurm_ng.base.request_words import NO_NAME
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.submit import options as op, submission
 from pyslurm_ng.cli.submit.directives import apply_directives
-from pyslurm_ng.cli.submit.option_state import COMMAND_LINE, ENVIRONMENT
+from pyslurm_ng.cli.submit.option_state import COMMAND_LINE
 
 
 def parsed(*words: str) -> op.Options:
@@ -227,19 +227,6 @@ def test_steps_of_the_job_ask_for_its_frequency(word: str, variable: str) -> Non
     variables = submission.job_environment(parsed(f"--cpu-freq={word}", "--gpu-freq=low"), {})
     assert f"SLURM_CPU_FREQ_REQ={variable}".encode() in variables.split(b"\0")
     assert b"SLURM_GPU_FREQ=low" in variables.split(b"\0")
-
-
-def test_a_frequency_is_named_as_without_effect(capsys: pytest.CaptureFixture[str]) -> None:
-    """Where it is typed; the variable that all steps of a job have says nothing."""
-    options = parsed("--cpu-freq=high")
-    submission.check_configured(options, {})
-    assert capsys.readouterr().err == (
-        "sbatch: --cpu-freq has no effect: CPUs keep their frequency\n"
-    )
-    options.given["cpu-freq"] = (ENVIRONMENT, "high")
-    submission.check_configured(options, {})
-    submission.check_configured(parsed("--cpu-freq=high", "-Q"), {})
-    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(

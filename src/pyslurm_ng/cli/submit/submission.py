@@ -16,7 +16,7 @@ from pyslurm_ng.cli.file_names import current_directory
 from pyslurm_ng.cli.option_words import OptionError, suggestions
 from pyslurm_ng.cli.session_id import session_id
 from pyslurm_ng.cli.submit import option_values as ov
-from pyslurm_ng.cli.submit.option_state import ENVIRONMENT, HelpRequested
+from pyslurm_ng.cli.submit.option_state import HelpRequested
 from pyslurm_ng.wire.daemon_link import HOME_PORT
 
 TYPE_CHECKING = False
@@ -348,16 +348,12 @@ def working_cluster(conf: "dict[str, str]") -> "dict[str, str]":
 
 
 def _check_cpu_frequency(options: "Options", conf: "dict[str, str]") -> None:
-    """Refuse governors that slurm.conf leaves out; say that frequencies stay as they are."""
+    """Refuse governors that slurm.conf leaves out."""
     from pyslurm_ng.cli.submit.option_checks import governor_error
 
     wrong = governor_error(options.settings["cpu-freq"], conf.get("CpuFreqGovernors", ""))
     if wrong:
         raise OptionError(wrong)
-    # The variable is there for all steps of a job, and one line is enough.
-    is_typed = options.given["cpu-freq"][0] != ENVIRONMENT
-    if is_typed and "quiet" not in options.settings:
-        say(f"{options.command}: --cpu-freq has no effect: CPUs keep their frequency")
 
 
 def check_configured(options: "Options", conf: "dict[str, str]") -> None:

@@ -25,7 +25,7 @@ CLUSTER = Keys(
         AccountingStorageType AccountingStoreFlags AllowSpecResourcesUsage AuthAltParameters
         AuthAltTypes AuthInfo AuthType
         BcastExclude BcastParameters CliFilterParameters CliFilterPlugins
-        ClusterName CompleteWait CpuFreqGovernors DefCpuPerGPU
+        ClusterName CompleteWait CpuFreqDef CpuFreqGovernors DefCpuPerGPU
         DefMemPerCPU DefMemPerGPU DefMemPerNode DependencyParameters DisableRootJobs
         EnforcePartLimits Epilog EpilogSlurmctld EpilogTimeout FairShareDampeningFactor
         FirstJobId GresTypes

@@ -107,11 +107,9 @@ _CONTROLLER = Words(
 )
 
 _LAUNCH = Words(
-    same=named("use_interactive_step"),
+    same=named("batch_step_set_cpu_freq interactive_step_set_cpu_freq use_interactive_step"),
     accepted={
-        "batch_step_set_cpu_freq": "CPUs keep their frequency",
         "cray_net_exclusive": "--network is only kept and shown",
-        "interactive_step_set_cpu_freq": "CPUs keep their frequency",
         "mpir_use_nodeaddr": "there is no interface for debuggers",
     },
     refused={

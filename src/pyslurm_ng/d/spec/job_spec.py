@@ -20,7 +20,14 @@ from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.d.host import binding, gres
 from pyslurm_ng.d.host.cgroup import Group
 from pyslurm_ng.d.host.gpu_binding import TaskGpus, gpu_line, near_gpus, task_gpus
-from pyslurm_ng.d.spec import environment, job_counts, step_mpi, step_x11, task_binding
+from pyslurm_ng.d.spec import (
+    environment,
+    job_counts,
+    step_frequency,
+    step_mpi,
+    step_x11,
+    task_binding,
+)
 from pyslurm_ng.d.spec.node_setup import (
     Account,
     NodeSetup,
@@ -233,6 +240,7 @@ def batch_spec(
         "programs": [["slurm_script", *request.argv]],
         "mpi": None,
         "x11": None,
+        "frequency": step_frequency.frequency_spec(setup, STEP_BATCH, variables, cpus),
         "tasks": [
             {
                 "task": 0,
@@ -328,6 +336,9 @@ def step_spec(
         "tasks": tasks,
         "mpi": mpi,
         "x11": step_x11.x11_spec(setup, credential, request, account),
+        "frequency": step_frequency.frequency_spec(
+            setup, credential.step_id, variables, setup.host.of_mask(_cores(setup, credential))
+        ),
     }
     if request.task_prolog:
         spec["task_prologs"].append(("--task-prolog", request.task_prolog))

@@ -125,6 +125,16 @@ class X11Spec(TypedDict):
     home: str
 
 
+class FrequencySpec(TypedDict):
+    """What a step's CPUs are set to: `low`, `medium`, `highm1`, `high` or kHz; "" for as is."""
+
+    cpus: list[int]
+    low: str
+    high: str
+    governor: str
+    is_asked: bool  # by the user; else by CpuFreqDef
+
+
 class StepSpec(StepBase):
     """All that a supervisor is told: the first record of its step's file."""
 
@@ -151,6 +161,7 @@ class StepSpec(StepBase):
     tasks: list[TaskSpec]
     mpi: MpiSpec | None
     x11: X11Spec | None
+    frequency: FrequencySpec | None
 
 
 class FileSpec(TypedDict):

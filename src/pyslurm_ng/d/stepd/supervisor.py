@@ -25,6 +25,7 @@ from pyslurm_ng.d.stepd.srun_session import SrunSession
 from pyslurm_ng.d.stepd.step_cgroup import StepCgroup
 from pyslurm_ng.d.stepd.step_ending import StepEnding
 from pyslurm_ng.d.stepd.step_faults import StepFaults
+from pyslurm_ng.d.stepd.step_frequency import StepFrequency
 from pyslurm_ng.d.stepd.step_notices import StepNotices
 from pyslurm_ng.d.stepd.step_orders import StepOrders
 from pyslurm_ng.d.stepd.step_processes import StepProcesses
@@ -68,6 +69,7 @@ class Step:
         self._notices = notices = StepNotices(writer, readers)
         self._processes = processes = StepProcesses(cgroup, writer)
         self._ending = ending = StepEnding(loop, spec, tasks, processes, notices, result)
+        self._frequency = StepFrequency(spec.get("frequency"))
         self._usage = usage = StepUsage(loop, spec, tasks, ending, notices, result)
         self._orders = orders = StepOrders(
             spec, tasks, processes, ending, usage, notices, readers, self._slurmd.tell
@@ -99,6 +101,7 @@ class Step:
         if self._srun.x11 is not None:
             self._try(self._srun.x11.close)
         self._try(lambda: self._ending.end_rest(self._ends.reap, self._unkillable))
+        self._try(self._frequency.restore)
         self._try(self._end_streams)
         self._finish()
         self._try(self._readers.linger)
@@ -124,7 +127,10 @@ class Step:
         self._srun.failed(status, text)
 
     def _begin(self) -> None:
+        text = self._frequency.set()
         self._start.run()
+        if text:
+            self._notices.say(text)
         self._usage.begin()
 
     def _serve(self) -> None:
