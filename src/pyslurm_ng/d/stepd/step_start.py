@@ -130,7 +130,7 @@ class StepStart:
 
     def _begin_x11(self) -> None:
         """Give the tasks a display. Raises CannotStart."""
-        x11, link = self._spec["x11"], self._srun.link
+        x11, link = self._spec.get("x11"), self._srun.link
         if x11 is None or link is None:
             return
         from pyslurm_ng.d.stepd.x11_display import X11Display
