@@ -261,6 +261,7 @@ PLAIN = frozenset(
     format
     free
     freed
+    frequency
     gang
     gpu
     gpus
