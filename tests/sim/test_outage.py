@@ -18,6 +18,7 @@ from pyslurm_ng.model.batches import encode_batch
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sim.chaos import Chaos
+from pyslurm_ng.sim.checks import check_cluster
 from tests.dbd.accounting_room import JOURNAL, register, rows
 
 HOURS_US = 6 * 3600 * SECOND_US
@@ -32,6 +33,7 @@ class Outage(Chaos):
         first = encode_batch(configure(Cluster(), self.conf, begin_us, self.topologies))
         chance = self.world.random
         self._calm = True
+        self.check_every = 1 + self.users.jobs // 100
         for number in range(self.users.jobs):
             self.world.at(begin_us + chance.randrange(HOURS_US), self.users.client(number))
         for part in (2, 4):
@@ -42,6 +44,7 @@ class Outage(Chaos):
         self._calm_down()
         self.world.run(until_us=self.world.now_us + HOURS_US, stop=self._all_over)
         self._judge()
+        check_cluster(self._alive().cluster)
         assert self.crashes == 2 and self.controller is not None
         return [first, *self.payloads, *self.controller.journal.payloads]
 

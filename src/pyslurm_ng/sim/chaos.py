@@ -85,6 +85,8 @@ class Chaos(Life):
         self.plan = plan
         self.users = Users(self, jobs, components)
         self.crashes = 0
+        self._batches = 0
+        self.check_every = 1
         self.programs_run = 0
         self._calm = False
         self.start_image = b""
@@ -128,10 +130,16 @@ class Chaos(Life):
         self.controller = controller
         writer = controller.writer
         writer.record([ev.EpochStarted(self.world.now_us, controller.cluster.epoch + 1, "ctl")])
-        writer.observe(lambda _: check_cluster(controller.cluster))
+        writer.observe(lambda _: self._check(controller))
         if self._has_components:
             writer.observe(lambda _: check_components(controller.cluster))
         writer.follow(lambda _: self.daemons.send_duties(controller))
+
+    def _check(self, controller: SimController) -> None:
+        """Look at the whole cluster after each batch, or after some of very many."""
+        self._batches += 1
+        if self._batches % self.check_every == 0:
+            check_cluster(controller.cluster)
 
     def _program(self) -> tuple[int, int]:
         """Return how long a program of the controller takes, and how it ends."""
