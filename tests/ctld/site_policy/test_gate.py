@@ -153,7 +153,7 @@ def test_operators_may_try_as_often_as_they_like(site: PlayedSite) -> None:
 
 
 def test_a_script_that_hangs_for_everybody_refuses_at_once(site: PlayedSite) -> None:
-    """With its reason; ten seconds later it is tried again."""
+    """With its reason; one request at a time is tried, and the first answer ends that."""
     for uid in range(1001, 1004):
         site.submit(user(uid), str(uid))
     site.processes[0].be_slow()
@@ -165,16 +165,18 @@ def test_a_script_that_hangs_for_everybody_refuses_at_once(site: PlayedSite) -> 
         if not process.is_closed and process.asked:
             process.end()
     why = "job_submit: the script took longer than 5 seconds"
-    assert dict(site.refused)["waits"] == f"{why}; the next request is tried in 11 seconds"
-    site.submit(BOB, "at once")
-    assert dict(site.refused)["at once"].startswith(why)
+    assert dict(site.refused)["waits"] == f"{why}; scripts are tried with one request at a time"
     site.clock.turn()
-    site.clock.now_s += 11
     site.submit(BOB, "tried")
+    site.submit(ALICE, "at once")
+    assert dict(site.refused)["at once"].startswith(why)
     if not site.processes[-1].asked:
         site.processes[-1].load()
     site.processes[-1].answer()
+    site.submit(ALICE, "one")
+    site.submit(BOB, "two")
     assert names(site) == ["tried"]
+    assert site.processes[-1].asked == ["one", "two"]
 
 
 def test_scripts_that_cannot_be_loaded_again_refuse_at_once(site: PlayedSite) -> None:
@@ -185,8 +187,11 @@ def test_scripts_that_cannot_be_loaded_again_refuse_at_once(site: PlayedSite) ->
     site.processes[1].end("loading took longer than 5 seconds")
     why = "job_submit: loading took longer than 5 seconds"
     assert dict(site.refused) == {"a": why, "b": why}
+    site.submit(BOB, "tried")
     site.submit(BOB, "at once")
     assert dict(site.refused)["at once"].startswith(why)
+    site.processes[2].load()
+    assert site.processes[2].asked == ["tried"]
 
 
 def test_processes_that_cannot_be_killed_stay_few(site: PlayedSite) -> None:

@@ -12,6 +12,7 @@ _MINUTE_S = 60.0
 MOST_USERS = 3
 """Users whose requests may fail one after the other until the scripts pass for broken."""
 PAUSE_S = 10.0
+_NOBODY = -1
 
 
 class Failures:
@@ -24,9 +25,10 @@ class Failures:
         self._why = ""
 
     def answered(self) -> None:
-        """Note that the scripts have decided about some request."""
+        """Note that the scripts have decided about some request: so they are not broken."""
         if self._in_a_row:
             self._in_a_row.clear()
+            self._until_s = 0.0
 
     def failed(self, caller: Caller, why: str, now_s: float) -> None:
         """Note that a request of a user was not decided."""
@@ -39,14 +41,15 @@ class Failures:
             self.broke(why, now_s)
 
     def broke(self, why: str, now_s: float) -> None:
-        """Refuse everybody's requests for a while."""
+        """Refuse everybody's requests for a while, but for one that is tried."""
+        self._in_a_row.add(_NOBODY)
         self._why, self._until_s = why, now_s + PAUSE_S
 
     def refusal(self, caller: Caller, now_s: float) -> str:
         """Return why the scripts are not asked about a user's request; empty if they are."""
         failures = self._of_users.get(caller.uid)
-        if now_s < self._until_s or failures is None or len(failures) < MOST_FAILURES:
-            return self.refusal_of_all(now_s)
+        if failures is None or len(failures) < MOST_FAILURES:
+            return ""
         left_s = failures[0] + _MINUTE_S - now_s
         if left_s <= 0:
             return ""
@@ -56,10 +59,10 @@ class Failures:
         )
 
     def refusal_of_all(self, now_s: float) -> str:
-        """Return why the scripts are asked about nobody's request; empty if they are."""
+        """Return why the scripts are asked about one request at a time; empty if about more."""
         if now_s >= self._until_s:
             return ""
-        return f"{self._why}; the next request is tried in {_seconds(self._until_s - now_s)}"
+        return f"{self._why}; scripts are tried with one request at a time"
 
     def _forget(self, now_s: float) -> None:
         """Forget users who had no failure for a minute."""

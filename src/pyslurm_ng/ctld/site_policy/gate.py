@@ -7,7 +7,7 @@ that takes long keeps one process and its user waiting, and others are asked ano
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from msgspec import Struct
@@ -120,7 +120,10 @@ class Gate:
             self.resume(call, caller)  # its answer is known already
             return
         passage = Passage(call, caller)
-        why = self._failures.refusal(caller, self._loop.time())
+        now_s = self._loop.time()
+        why = self._failures.refusal(caller, now_s)
+        if not why and self._has_work():
+            why = self._failures.refusal_of_all(now_s)
         if why:
             self._refuse(passage, _undecided(why))
             return
@@ -130,6 +133,9 @@ class Gate:
             return
         self._waiting.push(passage)
         self._next()
+
+    def _has_work(self) -> bool:
+        return bool(self._waiting) or any(worker.open for worker in self._workers)
 
     def close(self) -> None:
         """End the processes."""
@@ -158,7 +164,8 @@ class Gate:
         self._tell_loaded(errors)
         if errors:
             self._end(worker)
-            self._refuse_all(Reject(Errno.SLURM_ERROR, "\n".join(errors)))
+            reject = Reject(Errno.SLURM_ERROR, "\n".join(errors))
+            self._refuse_each(self._waiting.take_all(), reject)
         else:
             self._next()
 
@@ -186,15 +193,12 @@ class Gate:
         """Refuse what waits of a user, or of all, if the scripts are no longer asked about it."""
         now_s = self._loop.time()
         self._failures.failed(caller, why, now_s)
-        refusal = self._failures.refusal(caller, now_s)
-        if not refusal:
-            return
-        self._log.error(f"job_submit: {refusal}")
-        if self._failures.refusal_of_all(now_s):
-            self._refuse_all(_undecided(refusal))
-            return
-        for passage in self._waiting.take(caller.uid):
-            self._refuse(passage, _undecided(refusal))
+        of_all = self._failures.refusal_of_all(now_s)
+        refusal = of_all or self._failures.refusal(caller, now_s)
+        if refusal:
+            self._log.error(f"job_submit: {refusal}")
+            waiting = self._waiting.take_all() if of_all else self._waiting.take(caller.uid)
+            self._refuse_each(waiting, _undecided(refusal))
 
     def _broke(self, why: str) -> None:
         """If there is no process, refuse all that waits, and all requests for a while."""
@@ -203,7 +207,7 @@ class Gate:
         if self._workers:
             return
         self._failures.broke(why, self._loop.time())
-        self._refuse_all(_undecided(why))
+        self._refuse_each(self._waiting.take_all(), _undecided(why))
 
     def _end(self, worker: Worker) -> None:
         worker.close()
@@ -313,8 +317,8 @@ class Gate:
         notes = [*passage.notes, *([reject.detail] if reject.detail else [])]
         self._writer.refuse(passage.call, Reject(reject.code, "\n".join(notes)))
 
-    def _refuse_all(self, reject: Reject) -> None:
-        for passage in self._waiting.take_all():
+    def _refuse_each(self, passages: Iterable[Passage], reject: Reject) -> None:
+        for passage in passages:
             self._refuse(passage, reject)
 
 
