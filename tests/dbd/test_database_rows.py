@@ -7,11 +7,15 @@ from typing import Any
 
 import pymysql
 import pytest
+import sqlalchemy as sa
 from hypothesis import given, strategies as st
 from pymysql.connections import Connection
+from pymysql.constants import SERVER_STATUS
 
+from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.database_rows import RowConnection
-from pyslurm_ng.kernels.records import database_rows
+from pyslurm_ng.kernels.records import database_rows, sql_values
+from tests.dbd.mariadb import SharedStore
 
 VALUES = (
     "SELECT 0, -1, 9223372036854775807, -9223372036854775808, 18446744073709551615, 1.25, 2e0, "
@@ -146,3 +150,66 @@ def test_any_bytes_do_no_harm(blob: bytes) -> None:
     except ValueError:
         return
     assert used <= len(blob)
+
+
+ROWS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "a": st.integers(-(2**63), 2**63 - 1) | st.none(),
+            "b": st.text(st.characters(codec="utf-8")),
+            "c": st.text(st.sampled_from("'\\\"\0\n\r\x1a%{}é🚀"), max_size=8),
+        }
+    ),
+    min_size=1,
+    max_size=20,
+)
+KEYS = ("c", "a", "b")
+
+
+@given(ROWS, st.booleans(), st.integers(1, 200))
+def test_values_are_escaped_as_the_driver_does(
+    written: list[dict[str, Any]], backslashes: bool, most: int
+) -> None:
+    """No text ends its quotes, in either mode of the server; each piece has whole rows."""
+    driver = Connection(defer_connect=True, charset="utf8mb4")
+    plain = SERVER_STATUS.SERVER_STATUS_NO_BACKSLASH_ESCAPES
+    vars(driver)["server_status"] = 0 if backslashes else plain
+    expected = [f"({','.join(driver.escape(row[name]) for name in KEYS)})" for row in written]
+    pieces = sql_values(written, KEYS, most, backslashes)
+    assert ",".join(pieces) == ",".join(expected)
+    for piece in pieces:
+        assert piece in expected or len(piece.encode()) <= most
+
+
+def test_other_values_are_refused() -> None:
+    """What is neither a number nor a text has no literal."""
+    with pytest.raises(TypeError, match="a is neither a text nor an integer"):
+        sql_values([{"a": 1.5}], ("a",), 100, True)
+    with pytest.raises(KeyError):
+        sql_values([{"a": 1}], ("b",), 100, True)
+    with pytest.raises(ValueError, match="no column"):
+        sql_values([{}], (), 100, True)
+
+
+@pytest.mark.parametrize("mode", ["", "NO_BACKSLASH_ESCAPES"])
+def test_what_is_written_is_read_again(mariadb_store: SharedStore, mode: str) -> None:
+    """Whatever is in the texts of users, with each mode that a site may set."""
+    database = mariadb_store.open()
+    texts = [
+        "'); DROP TABLE texts; --",
+        "\\' OR 1=1",
+        "100 % %s %(a)s",
+        "日本語 🚀\0\x1a",
+        '"\n\r\t',
+    ]
+    rows = [{"hash": f"h{number}", "text": text, "last_used_us": number}
+            for number, text in enumerate(texts)]  # fmt: skip
+    with database.engine.connect() as connection:
+        connection.exec_driver_sql(f"SET SESSION sql_mode = '{mode}'")
+        for _ in range(2):
+            database.upsert(connection, schema.texts, ("hash",), rows)
+        query = sa.select(schema.texts.c.hash, schema.texts.c.text)
+        stored = {row.hash: row.text for row in connection.execute(query)}
+        connection.invalidate()
+    database.close()
+    assert [stored[row["hash"]] for row in rows] == texts

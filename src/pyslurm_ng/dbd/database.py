@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sqlite3
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from sqlalchemy.dialects import mysql, sqlite
 from sqlalchemy.sql.compiler import SQLCompiler
 
 from pyslurm_ng.dbd import schema
-from pyslurm_ng.dbd.database_rows import RowConnection
+from pyslurm_ng.dbd.database_rows import RowConnection, written_values
 from pyslurm_ng.dbd.migrations import LATEST, MIGRATIONS
 from pyslurm_ng.dbd.pass_script import printed_password
 
@@ -48,6 +49,8 @@ WHOLE_MYSQL = frozenset(
 
 _AWAY_MYSQL = frozenset({1053, 2002, 2003, 2006, 2013})  # no server, or one that is ending
 
+_VALUES = "(values_of_rows)"
+_PLACES_OF_VALUES = re.compile(r"%\((\w+)\)s")
 _ROW_SHARE = 4
 """A row may take one in so many of the bytes of max_allowed_packet: quoting can double them."""
 _SQLITE_ROW_BYTES = 64 << 20
@@ -68,7 +71,8 @@ class _Upsert(NamedTuple):
     """A statement as its driver takes it: SQLAlchemy would work for longer than the database.
 
     Attributes:
-        order: columns in the order of the values, for drivers that take them by position.
+        text: for SQLite with marks for the values of a row, else with `_VALUES` for those of all.
+        order: columns in the order of the values.
         defaults: of the columns that rows do not have.
     """
 
@@ -255,8 +259,10 @@ class Database:
             rows = [upsert.defaults | row for row in rows]
         if self.is_sqlite:
             connection.exec_driver_sql(upsert.text, list(map(itemgetter(*upsert.order), rows)))
-        else:
-            connection.exec_driver_sql(upsert.text, list(rows))
+            return
+        for values in written_values(connection, rows, upsert.order):
+            text = upsert.text.replace(_VALUES, values, 1)
+            connection.exec_driver_sql(text, execution_options={"no_parameters": True})
 
     def _upsert(self, table: sa.Table, keys: Sequence[str], names: tuple[str, ...]) -> _Upsert:
         others = [name for name in names if name not in keys]
@@ -277,7 +283,15 @@ class Database:
         compiled = statement.compile(dialect=self.engine.dialect, column_keys=list(names))
         assert isinstance(compiled, SQLCompiler)
         defaults = {column.name: schema.default_of(column) for column in compiled.insert_prefetch}
-        return _Upsert(str(compiled), tuple(compiled.positiontup or ()), defaults)
+        if self.is_sqlite:
+            return _Upsert(str(compiled), tuple(compiled.positiontup or ()), defaults)
+        text = str(compiled)
+        begin, end = text.index("(%("), text.index(")s)") + len(")s)")
+        return _Upsert(
+            text[:begin] + _VALUES + text[end:],
+            tuple(_PLACES_OF_VALUES.findall(text[begin:end])),
+            defaults,
+        )
 
     def schema_version(self, connection: sa.Connection) -> int:
         """Return the number of the newest migration that is complete, 0 for an empty database."""

@@ -42,3 +42,8 @@ def json_rows(
     quote: Callable[[str], bytes],
 ) -> bytes:
     """Return rows as JSON texts of one shape, joined by `between`."""
+
+def sql_values(
+    rows: Iterable[dict[str, Any]], names: tuple[str, ...], most: int, backslashes: bool
+) -> list[str]:
+    """Return rows as `(value,...),...` for MariaDB, in texts of at most so many bytes."""
