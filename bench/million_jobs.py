@@ -43,6 +43,7 @@ BARS_S = {
     "sacct -j": 0.15,
     "sacct -u -S now-7days": 0.15,
     "sacct of a day": 0.5,
+    "sacct -X of a day": 0.077,
     "sacct --json of a day": 3.0,
 }
 US = 1_000_000
@@ -76,9 +77,9 @@ JOB_VALUES = {
     "node_list": "concat('n', 1 + {index} % 500)",
     "mem_mib": "4096",
     "tres_requested": "concat('billing=', 1 + {index} % 16, ',cpu=', 1 + {index} % 16, "
-    "',mem=4G,node=1')",
+    "',mem=4096,node=1')",
     "tres_allocated": "concat('billing=', 1 + {index} % 16, ',cpu=', 1 + {index} % 16, "
-    "',mem=4G,node=1')",
+    "',mem=4096,node=1')",
     "work_dir": "concat('/home/user', {index} % 200, '/project')",
     "std_out": "'/home/%u/project/slurm-%j.out'",
     "submit_line": "concat('sbatch -n ', 1 + {index} % 16, ' --mem=4G case.sh')",
@@ -97,13 +98,13 @@ STEP_VALUES = {
     "cpus": "1 + {index} % 16",
     "user_cpu_us": "({index} % 3000) * 1000000",
     "system_cpu_us": "({index} % 60) * 1000000",
-    "tres_allocated": "concat('cpu=', 1 + {index} % 16, ',mem=4G,node=1')",
-    "tres_usage_in_max": "concat('cpu=00:12:44,energy=0,fs/disk=77824,mem=', {index} % 4096, "
-    "'M,pages=12,vmem=0')",
-    "tres_usage_in_ave": "concat('cpu=00:12:44,energy=0,fs/disk=77824,mem=', {index} % 4096, "
-    "'M,pages=12,vmem=0')",
-    "tres_usage_in_tot": "concat('cpu=00:12:44,energy=0,fs/disk=77824,mem=', {index} % 4096, "
-    "'M,pages=12,vmem=0')",
+    "tres_allocated": "concat('cpu=', 1 + {index} % 16, ',mem=4096,node=1')",
+    "tres_usage_in_max": "concat('cpu=764000,energy=0,fs/disk=77824,mem=', {index} % 4096, "
+    "'000000,pages=12,vmem=0')",
+    "tres_usage_in_ave": "concat('cpu=764000,energy=0,fs/disk=77824,mem=', {index} % 4096, "
+    "'000000,pages=12,vmem=0')",
+    "tres_usage_in_tot": "concat('cpu=764000,energy=0,fs/disk=77824,mem=', {index} % 4096, "
+    "'000000,pages=12,vmem=0')",
     "tres_usage_in_max_node": "'cpu=n1,energy=n1,fs/disk=n1,mem=n1,pages=n1,vmem=n1'",
     "tres_usage_in_max_task": "'cpu=0,fs/disk=0,mem=0,pages=0,vmem=0'",
 }
@@ -246,6 +247,7 @@ def measures(jobs: int, now_s: int) -> dict[str, list[str]]:
         "sacct -j": ["sacct", "-j", str(jobs // 2)],
         "sacct -u -S now-7days": ["sacct", "-u", USER, "-S", "now-7days"],
         "sacct of a day": day,
+        "sacct -X of a day": [*day, "-X"],
         "sacct --json of a day": [*day, "--json"],
     }
 
