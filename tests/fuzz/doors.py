@@ -73,9 +73,15 @@ def connect(kind: str, address: str) -> socket.socket:
     return socket.create_connection((host, int(port)), 5)
 
 
-def to_stream(kind: str, address: str, end_s: float, random: Random) -> int:
+def all_pools() -> dict[str, list[bytes]]:
+    """Return messages of every kind to choose from; it takes seconds, and minutes under load."""
+    return {kind: pool_of(kind) for kind in messages.requests()}
+
+
+def to_stream(kind: str, address: str, seconds: float, random: Random) -> int:
     """Send frames over one connection after another; return how many bytes went out."""
-    pools = {kind: pool_of(kind) for kind in messages.requests()}
+    pools = all_pools()
+    end_s = time.monotonic() + seconds
     count = 0
     while time.monotonic() < end_s:
         try:
@@ -92,11 +98,12 @@ def to_stream(kind: str, address: str, end_s: float, random: Random) -> int:
     return count
 
 
-def to_zmq(address: str, end_s: float, random: Random) -> int:
+def to_zmq(address: str, seconds: float, random: Random) -> int:
     """Send messages of one and of several parts to the daemons' port."""
     import zmq
 
-    pools = {kind: pool_of(kind) for kind in messages.requests()}
+    pools = all_pools()
+    end_s = time.monotonic() + seconds
     context = zmq.Context()
     count = 0
     while time.monotonic() < end_s:
@@ -142,8 +149,9 @@ sys.exit(srun.main(sys.argv[1:]))
 """
 
 
-def to_supervisors(line: str, end_s: float, random: Random) -> int:
+def to_supervisors(line: str, seconds: float, random: Random) -> int:
     """Run srun again and again with spoilt frames; return how many steps were tried."""
+    end_s = time.monotonic() + seconds
     count = 0
     while time.monotonic() < end_s:
         child = subprocess.Popen(
@@ -166,13 +174,12 @@ def main() -> int:
     warnings.simplefilter("ignore")
     kind, address, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
     random = Random(os.getpid())
-    end_s = time.monotonic() + seconds
     if kind == "zmq":
-        count = to_zmq(address, end_s, random)
+        count = to_zmq(address, seconds, random)
     elif kind == "srun":
-        count = to_supervisors(address, end_s, random)
+        count = to_supervisors(address, seconds, random)
     else:
-        count = to_stream(kind, address, end_s, random)
+        count = to_stream(kind, address, seconds, random)
     print(count)
     return 0
 

@@ -112,7 +112,13 @@ def main() -> int:
                         )
                     )
                 cluster.run("scancel", "-u", USER)
-                wrong = [line for line in findings(cluster, pids, begun) if line not in known]
+                silent = [
+                    f"{name}: nothing was sent: {amount}"
+                    for (name, _, _), amount in zip(group, sent, strict=True)
+                    if not amount.isdecimal() or not int(amount)
+                ]
+                wrong = [*findings(cluster, pids, begun), *silent]
+                wrong = [line for line in wrong if line not in known]
                 known += wrong
                 for (name, _, _), amount in zip(group, sent, strict=True):
                     print(f"{name:32} {amount} sent", flush=True)
