@@ -154,6 +154,10 @@ def _interactive(session: Session) -> None:
         run(session, words)
 
 
+def _usage() -> str:
+    return PROGRAM.help_text()
+
+
 NO_EFFECT = ("immediate",)  # there is nothing to confirm
 PROGRAM = Program(
     "sreport",
@@ -168,5 +172,5 @@ PROGRAM = Program(
     no_effect=NO_EFFECT,
     opposites=(("parsable", "parsable2"),),
     heading="sreport [<OPTION>] [<COMMAND>]\n\nValid <OPTION> values are:",
-    tells={"usage": lambda: PROGRAM.help_text()},
+    tells={"usage": _usage},
 )
