@@ -89,10 +89,6 @@ def test_a_topology_of_another_kind_names_its_first_line(tmp_path: Path) -> None
             ["MCSParameters: 'bogus' is unknown and ignored"],
         ),
         (
-            "NodeName=n[1-2] State=CLOUD",
-            ["State=CLOUD has no effect in pyslurm-ng: nodes are not powered up and down"],
-        ),
-        (
             "JobAcctGatherFrequency=task=9,energy=3,network=5,filesystem=0",
             [
                 f"JobAcctGatherFrequency={word} has no effect in pyslurm-ng: only tasks are sampled"

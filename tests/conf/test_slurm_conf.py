@@ -305,11 +305,9 @@ def test_the_old_name_of_the_controller_counts_when_it_is_the_only_one() -> None
 
 
 def test_keys_without_effect_are_listed() -> None:
-    conf = read("SuspendRate=5\nKillWait=1\n" + NODES)
+    conf = read("PluginDir=/opt\nKillWait=1\n" + NODES)
     (line,) = conf.warnings
-    assert line.endswith(
-        ": SuspendRate has no effect in pyslurm-ng: nodes are not powered up and down"
-    )
+    assert line.endswith(": PluginDir has no effect in pyslurm-ng: everything is built in")
 
 
 def test_a_toml_file_says_the_same(tmp_path: Path) -> None:

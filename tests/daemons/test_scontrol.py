@@ -85,7 +85,10 @@ def test_no_controller(live_cluster: LiveCluster) -> None:
         (("listpids", "9999.3", "n1"), "StepId=9999.3 does not exist on node n1.\n"),
         (("pidinfo", "1"), "Failed to locate job for requested pid\n"),
         (("notify", "9999", "x"), "job notify failure: Invalid job id specified\n"),
-        (("token",), "Error fetching token\n"),
+        (
+            ("token",),
+            "scontrol: error: AuthAltTypes=auth/jwt is not configured\nError fetching token\n",
+        ),
         (
             ("reboot", "n1"),
             "scontrol: error: RebootProgram isn't defined\n"

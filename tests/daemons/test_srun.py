@@ -473,7 +473,6 @@ def _finds(command: str) -> bool:
 
 
 WAITING_FILES = [
-    ["--multi-prog", "fifo"],
     ["-i", "fifo", "true"],
     ["-o", "fifo", "true"],
     ["-e", "fifo", "true"],
@@ -502,6 +501,21 @@ def test_a_signal_ends_an_srun_that_waits_for_a_file(
     live_cluster.wait_until(
         "the job's end", lambda: live_cluster.out("squeue", "-h", "--me") == "", LIMIT_S
     )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_an_srun_that_waits_for_its_programs(
+    live_cluster: LiveCluster, work: Path, spawn: Spawn, number: signal.Signals
+) -> None:
+    """Its file is read before there is an allocation."""
+    (work / "fifo").unlink(missing_ok=True)
+    os.mkfifo(work / "fifo")
+    process = spawn("srun", "-Q", "-n1", "--multi-prog", "fifo")
+    waits = Path(f"/proc/{process.pid}/wchan")
+    live_cluster.wait_until("the open", lambda: waits.read_text() == "wait_for_partner", LIMIT_S)
+    process.send_signal(number)
+    assert process.wait(LIMIT_S) == -number
+    assert live_cluster.out("squeue", "-h", "--me") == ""
 
 
 def test_a_fifo_is_no_program_to_send(live_cluster: LiveCluster, work: Path) -> None:

@@ -106,6 +106,8 @@ def test_others_are_refused(
 
 
 OPERATORS = {
+    "CreateNodes": {"line": "NodeName=d1 CPUs=1 State=CLOUD"},
+    "DeleteNodes": {"nodes": "n1"},
     "DeletePartition": {"name": "debug"},
     "Reconfigure": {},
     "ResetDiagnostics": {},

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 MOST_COMPLAINTS = 100
 _MOST_SHOWN = 64
-_INTEGERS = {"int32": (-(2**31), 2**32 - 1), "int64": (-(2**63), 2**64 - 1)}
+_INTEGERS = {"int32": (-(2**31), 0xFFFF_FFFF), "int64": (-(2**63), 2**64 - 1)}
 _SLURM_TYPES = {
     "integer": "64 bit integer", "number": "floating point number", "string": "string",
     "boolean": "boolean", "object": "dictionary", "array": "list", "null": "null",

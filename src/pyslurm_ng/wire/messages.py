@@ -9,6 +9,7 @@ from typing import Annotated
 import msgspec
 
 from pyslurm_ng.wire import (
+    crontab_messages,
     dbd_messages,
     job_messages,
     node_loss_messages,
@@ -157,6 +158,7 @@ class TokenIssued(msgspec.Struct, frozen=True):
 
 # Named so that the imports do not look unused: each fills the table.
 TOPICS = (
+    crontab_messages,
     dbd_messages,
     job_messages,
     node_loss_messages,

@@ -1,5 +1,7 @@
 """The file of --multi-prog: the program of each task."""
 
+from functools import lru_cache
+
 from pyslurm_ng.base.input_files import read_whole
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.submit.option_state import ENVIRONMENT
@@ -70,8 +72,12 @@ def read_programs(path: str, ntasks: int) -> "list[dict[str, Any]]":
     return _grouped(argv_of, ntasks)
 
 
+@lru_cache(1)
 def _lines(path: str) -> "list[tuple[int, list[str]]]":
-    """Return the words of each line that has some, with the line's number."""
+    """Return the words of each line that has some, with the line's number.
+
+    The file is read once: it may be a pipe, and it is looked at before and after the allocation.
+    """
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as stream:
             text = read_whole(stream)
