@@ -23,6 +23,7 @@ def check_programs(options: "Options", path: str) -> None:
     Raises:
         OptionError: it cannot be used for so many tasks.
     """
+    _lines.cache_clear()
     try:
         if "ntasks" not in options.given and not options.request.get("ntasks_per_node"):
             named = [(words[0], line) for line, words in _lines(path) if words[0] != "*"]
