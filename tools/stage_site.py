@@ -18,8 +18,9 @@ PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "bench/RESULTS.md", "LI
 
 
 def pages() -> list[Path]:
-    """Return the pages of the repository that the site shows, as paths in it."""
+    """Return the pages and pictures of the repository that the site shows, as paths in it."""
     paths = [path for path in REPOSITORY.glob("docs/**/*.md") if path.parent != SITE]
+    paths += REPOSITORY.glob("docs/pictures/*.png")
     return [*map(Path, PAGES), *(path.relative_to(REPOSITORY) for path in sorted(paths))]
 
 
