@@ -26,7 +26,7 @@ def main(argv: list[str]) -> int:
 
 
 def _run(options: Options, log: DaemonLog) -> int:
-    # Whoever starts it with a token would lend that token to everybody.
+    # A user that starts it with a token would lend that token to everybody.
     os.environ.pop("SLURM_JWT", None)
     if options.conf_path:
         os.environ["SLURM_CONF"] = options.conf_path

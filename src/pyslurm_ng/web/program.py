@@ -113,7 +113,7 @@ def _group_id(text: str) -> int:
 
 
 def _check_user(daemons: Daemons) -> None:
-    """Refuse to run with an administrator's rights: whoever breaks in would have them.
+    """Refuse to run with an administrator's rights: an intruder would have them.
 
     Raises:
         BadOptions: this is root or SlurmUser.

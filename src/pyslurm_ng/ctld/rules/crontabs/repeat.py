@@ -1,6 +1,6 @@
 """What becomes of a crontab's entry when its job is over: the same job waits for the next time.
 
-An entry whose job was cancelled is due no more: its lines become comments, as in Slurm.
+An entry whose job was cancelled is no longer due: its lines become comments, as in Slurm.
 """
 
 from __future__ import annotations
