@@ -6,7 +6,7 @@ from collections.abc import Generator
 from typing import NamedTuple
 
 from pyslurm_ng.ctld.node_tenants import blocked_nodes
-from pyslurm_ng.ctld.queries.nodes import planned_nodes
+from pyslurm_ng.ctld.queries.nodes import partitions_by_node, planned_nodes
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model.cluster import Cluster, node_state
 from pyslurm_ng.model.node import Node, effective_cpus, schedulable_mem_mib
@@ -102,10 +102,7 @@ class NodeSums(NamedTuple):
 def count_nodes(cluster: Cluster, soft: Soft) -> Generator[None, None, NodeSums]:
     """Return what nodes are and have; yields wherever messages may go first."""
     planned, blocked = planned_nodes(soft), blocked_nodes(cluster, soft.records.keepers(cluster))
-    partitions_of: dict[int, list[str]] = {}
-    for partition in cluster.partitions.values():
-        for node_id in partition.node_ids:
-            partitions_of.setdefault(node_id, []).append(partition.name)
+    partitions_of = partitions_by_node(cluster)
     names = list(cluster.partitions)
     sums = NodeSums(
         [0] * len(STATES), {}, {name: [0] * len(STATES) for name in names},
