@@ -9,11 +9,11 @@ from typing import Any
 from pyslurm_ng.data_parser.request_bodies import Body
 from pyslurm_ng.web.call import Call
 from pyslurm_ng.web.endpoints import job_changes, job_submission
-from pyslurm_ng.web.operations import operations
+from pyslurm_ng.web.operations import Operation
 from pyslurm_ng.web.page.views import moment
 from pyslurm_ng.web.refusal import NOT_FOUND, UNPROCESSABLE, Refusal
 
-_SUBMIT = "/slurm/{version}/job/submit"
+SUBMIT = "/slurm/{version}/job/submit"
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 _NUMBERS = (
     ("nodes", "minimum_nodes"), ("tasks", "tasks"), ("cpus", "cpus_per_task"),
@@ -35,17 +35,17 @@ def usual_form(call: Call) -> dict[str, str]:
     return {**fields, "gpus": "", "directory": home, "script": "#!/bin/bash\n"}
 
 
-def submit(call: Call, form: Mapping[str, str]) -> int:
-    """Submit a job; return its id."""
-    call.body = _body(call, form)
+def submit(call: Call, operation: Operation, form: Mapping[str, str]) -> int:
+    """Submit a job as `operation` of REST does; return its id."""
+    call.body = _body(operation, form)
     answer = job_submission.submit(call)
     assert isinstance(answer, dict)
     return int(answer["job_id"])
 
 
-def estimate(call: Call, form: Mapping[str, str]) -> dict[str, Any]:
+def estimate(call: Call, operation: Operation, form: Mapping[str, str]) -> dict[str, Any]:
     """Return when and where the job would start."""
-    call.body = _body(call, form)
+    call.body = _body(operation, form)
     reply = job_submission.test(call)
     return {**reply, "when": moment(reply["start_us"])}
 
@@ -77,7 +77,7 @@ def act(call: Call, job: str, verb: str) -> None:
             raise Refusal(UNPROCESSABLE, str(error["string"]), int(error["code"]), "slurmrestd")
 
 
-def _body(call: Call, form: Mapping[str, str]) -> dict[str, Any]:
+def _body(operation: Operation, form: Mapping[str, str]) -> dict[str, Any]:
     """Return the body that a form stands for.
 
     Raises:
@@ -95,7 +95,6 @@ def _body(call: Call, form: Mapping[str, str]) -> dict[str, Any]:
     if gpus:
         job["tres_per_job"] = f"gres/gpu={gpus}"
     script = form.get("script", "").replace("\r\n", "\n")
-    operation = operations()[call.version, "post", _SUBMIT]
     body = Body({"script": script, "job": job}, operation.body, operation.version)
     if body.errors:
         raise Refusal(UNPROCESSABLE, body.errors[0][0], source=body.errors[0][1])

@@ -206,6 +206,7 @@ async def _submit(service: Service, request: Request) -> Response:
     form = await form_of(request)
     check_seal(visitor, form)
     only_tests = "estimate" in form
+    operation = service.by_key[service.versions[-1], "post", changes.SUBMIT]
 
     def work(call: Call) -> Response:
         shown = {**changes.usual_form(call), **form}
@@ -213,9 +214,9 @@ async def _submit(service: Service, request: Request) -> Response:
                    "form": shown, "estimate": None, "wrong": ""}  # fmt: skip
         try:
             if only_tests:
-                context["estimate"] = changes.estimate(call, form)
+                context["estimate"] = changes.estimate(call, operation, form)
                 return _page("submit.html", context)
-            job_id = changes.submit(call, form)
+            job_id = changes.submit(call, operation, form)
         except (Refusal, SlurmError) as error:
             text = error.text or getattr(error, "description", "")
             return _page("submit.html", {**context, "wrong": text}, 422)
