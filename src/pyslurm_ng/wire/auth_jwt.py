@@ -1,6 +1,6 @@
 """AuthAltTypes=auth/jwt: tokens of `scontrol token` (HS256) and of an OpenID provider (RS256).
 
-A token is bearer: whoever holds it acts as its user until it expires. The algorithm is that of the
+A program that holds a token acts as its user until the token expires. The algorithm is that of the
 key, never that of the token alone: HS256 is tried with the secret key only, RS256 with the public
 keys of the JWKS only, and no other is known.
 """

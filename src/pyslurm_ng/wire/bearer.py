@@ -1,6 +1,6 @@
 """Bearer tokens as credentials: AuthAltTypes=auth/jwt, `SLURM_JWT`, X-SLURM-USER-TOKEN.
 
-The receiving daemon verifies a token (`wire.auth_jwt`); whoever passes it on only wraps it. Every
+The receiving daemon verifies a token (`wire.auth_jwt`); others only pass it on. Every
 command may import this, so the rules of `wire.client` for imports hold here, too.
 """
 
