@@ -57,6 +57,32 @@ def test_pmix_over_several_nodes(
     assert ranks == [f"rank {rank} of 5" for rank in range(5)]
 
 
+@pytest.mark.skipif(not libpmix.major(), reason="libpmix.so.2 is not installed")
+def test_a_rank_without_the_steps_secret_is_no_rank(live_cluster: LiveCluster, work: Path) -> None:
+    """Every process of a node can connect, and libpmix believes what user it says it is."""
+    client = str(CLIENT.parents[1] / "pmix" / "client.py")
+    line = "PMIX_NAMESPACE=slurm.pmix.$SLURM_JOB_ID.$SLURM_STEP_ID exec $0 $1 2"
+    got = live_cluster.run(
+        "srun", "-n2", "-N1", "--mpi=pmix", "bash", "-c", line, sys.executable, client,
+        cwd=work, PYTHONPATH=str(CLIENT.parents[3] / "src"),
+    )  # fmt: skip
+    assert got.returncode == 1 and "rank" not in got.stdout
+    assert got.stderr.count("PMIx_Init: error") == 2
+
+
+@pytest.mark.skipif(not libpmix.major(), reason="libpmix.so.2 is not installed")
+def test_a_pmix_server_that_is_killed_leaves_no_directory(
+    live_cluster: LiveCluster, work: Path
+) -> None:
+    """It is a process of the user, which anything of the user's may kill."""
+    line = "ls -d $PMIX_SERVER_TMPDIR; kill -9 $(pgrep -P $PPID); sleep 60"
+    got = live_cluster.run("srun", "-n1", "--mpi=pmix", "bash", "-c", line, cwd=work)
+    assert got.stdout.startswith("/")
+    live_cluster.wait_until(
+        "the end of the step", lambda: not Path(got.stdout.splitlines()[0]).exists()
+    )
+
+
 def test_components_are_one_world(
     live_cluster: LiveCluster, work: Path, client: tuple[str, str]
 ) -> None:

@@ -518,6 +518,8 @@ class _Srun:
                 self._info(line)
         fields = launch_fields(self._options, self._conf, granted, programs, std)
         fields["mpi"] = self.mpi
+        if self.mpi.startswith("pmix"):
+            fields["mpi_secret"] = self.meeting.secret if self.meeting else os.urandom(16)
         if self._x11 is not None:
             fields["x11"] = (self._x11.nodes, self._x11.cookie)
         if self._whole is not None:

@@ -429,9 +429,8 @@ class LaunchStep(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Start this node's tasks of a step; the sender's uid must be the credential's.
 
     `std_in`, `std_out`, `std_err`: "" routes the stream to srun, `/dev/null` or `none` closes it,
-    anything else is a file name pattern that stepd expands and opens as the user. An empty
-    `std_err` with a `std_out` file means "where stdout goes". `stdin_task`, `stdout_task` and
-    `stderr_task` are -1 for all tasks or the only one.
+    anything else is a file name pattern, opened as the user. An empty `std_err` with a `std_out`
+    file means "where stdout goes". `stdin_task` and the like are -1 for all tasks or the only one.
     """
 
     credential: _Blob
@@ -480,6 +479,7 @@ class LaunchStep(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     mpi: b.ShortText = ""  # pmi2, pmix; none and "": the tasks know nothing of each other
     all_ranks_of_nodes: b.FoldedText = ""  # blocks of ranks, as in PMI_process_mapping
     x11: tuple[b.WordText, Annotated[bytes, Meta(max_length=64)]] = ("", b"")  # nodes, cookie
+    mpi_secret: Annotated[bytes, Meta(max_length=64)] = b""  # what ranks show to a PMIx server
 
 
 @message(kind="SendFile", roles="user", owner_rule="owner", rate="change")

@@ -13,6 +13,7 @@ from pyslurm_ng.d.spool.step_contract import MpiSpec
 SPEC: MpiSpec = {
     "kind": "pmix", "job": "5.0", "world": "5.0", "ranks": 5, "first_rank": 0, "first_node": 1,
     "mapping": "(vector,(0,2,2),(2,1,1))", "nodes": ["n3", "n1", "n2"],
+    "secret": "ab",
 }  # fmt: skip
 
 
@@ -39,7 +40,7 @@ def content(value: c.Value) -> object:
 def test_ranks_and_nodes_are_as_the_step_has_them() -> None:
     """The second component's first node: nodes count over all components."""
     job = JobInfo(library(), SPEC, "n2", 1, "/tmp/x")
-    assert (job.namespace, job.here, job.local) == (b"slurm.pmix.5.0", 2, [4])
+    assert (job.namespace, job.here, job.local) == (b"slurm.pmix.5.0.ab", 2, [4])
     assert [job.node_of(rank) for rank in (0, 1, 2, 3, 4, 5)] == [0, 0, 1, 1, 2, -1]
     infos = job.infos()
     told = {info.key.decode(): content(info.value) for info in infos if info.key != b"pmix.pdata"}

@@ -207,9 +207,16 @@ def become(group: int) -> None:
 
 
 class Meeting:
-    """One component's end of the exchange about what all components have together."""
+    """One component's end of the exchange about what all components have together.
 
-    def __init__(self, report_end: int, asked: int, hub: "socket | None" = None) -> None:
+    Attributes:
+        secret: of the whole step, for PMIx.
+    """
+
+    def __init__(
+        self, report_end: int, asked: int, hub: "socket | None" = None, secret: bytes = b""
+    ) -> None:
+        self.secret = secret
         self._told = report_end
         self._asked = asked
         self._hub = hub
@@ -276,6 +283,7 @@ def run(steps: "list[Component]", run_one: "Callable[[Component, Meeting], int]"
     reads: list[int] = []
     writes: list[int] = []
     hubs: list[socket] = []
+    secret = os.urandom(16)
     for index, step in enumerate(steps):
         counts, tell = os.pipe()
         answers, answer = os.pipe()
@@ -286,7 +294,8 @@ def run(steps: "list[Component]", run_one: "Callable[[Component, Meeting], int]"
                 os.close(descriptor)
             for other in (hub, *hubs):
                 other.close()
-            os._exit(_run_child(step, index, Meeting(tell, answers, theirs), run_one))
+            meeting = Meeting(tell, answers, theirs, secret)
+            os._exit(_run_child(step, index, meeting, run_one))
         os.close(tell)
         os.close(answers)
         theirs.close()

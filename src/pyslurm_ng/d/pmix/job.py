@@ -16,7 +16,9 @@ class JobInfo:
     """The infos of one namespace.
 
     Attributes:
-        namespace: as Slurm names it.
+        namespace: as Slurm names it, with the step's secret. A rank has to name it; a process of
+            another user, which can connect and give any user as its own, does not know it.
+        server: the namespace of the servers.
         ranks: of each node of the step.
         here: this node's place among them.
     """
@@ -24,7 +26,8 @@ class JobInfo:
     def __init__(
         self, library: ctypes.CDLL, spec: MpiSpec, node: str, node_index: int, directory: str
     ) -> None:
-        self.namespace = f"slurm.pmix.{spec['job']}".encode()
+        self.namespace = f"slurm.pmix.{spec['job']}.{spec['secret']}".encode()
+        self.server = f"slurm.pmix.{spec['job']}.server".encode()
         self.here = spec["first_node"] + node_index
         blocks = parse_blocks(spec["mapping"].removeprefix("(vector,").removesuffix(")"))
         self.ranks = ranks_of_nodes(_repeated(blocks, spec["ranks"]), len(spec["nodes"]))

@@ -9,7 +9,6 @@ import ctypes
 import os
 import select
 import shutil
-import tempfile
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -32,14 +31,17 @@ class PmixServer:
 
     Args:
         channel: a descriptor, for frames of `wire.mpi_frames` in both directions.
+        directory: where the library's temporary files will be; it is made and removed here.
     """
 
     def __init__(
-        self, library: ctypes.CDLL, spec: MpiSpec, node: str, node_index: int, channel: int
-    ) -> None:
+        self, library: ctypes.CDLL, spec: MpiSpec, node: str, node_index: int, channel: int,
+        directory: str,
+    ) -> None:  # fmt: skip
         self._library = library
         self._channel = channel
-        self._directory = tempfile.mkdtemp(prefix=f"pmix.{spec['job']}.{node}.")
+        os.mkdir(directory, 0o700)
+        self._directory = directory
         self._job = JobInfo(library, spec, node, node_index, self._directory)
         self._exchange = PmixExchange(library, self._job, channel)
         self._host = HostFunctions(self._exchange, self._job)
@@ -81,7 +83,7 @@ class PmixServer:
         texts = c.infos(
             c.info("pmix.srvr.tmpdir", c.STRING, self._directory.encode()),
             c.info("pmix.sys.tmpdir", c.STRING, self._directory.encode()),
-            c.info("pmix.srv.nspace", c.STRING, self._job.namespace + b".server"),
+            c.info("pmix.srv.nspace", c.STRING, self._job.server),
             c.info("pmix.srv.rank", c.RANK, self._job.here),
         )
         self._check("PMIx_server_init", ctypes.byref(self._host.module), texts, len(texts))
@@ -135,8 +137,9 @@ class PmixServer:
 
 
 def serve(
-    spec: MpiSpec, node: str, node_index: int, channel: int, become: Callable[[], None]
-) -> None:
+    spec: MpiSpec, node: str, node_index: int, channel: int, directory: str,
+    become: Callable[[], None],
+) -> None:  # fmt: skip
     """Be the server; a problem is told to the supervisor.
 
     Args:
@@ -148,7 +151,7 @@ def serve(
     try:
         library = libpmix.load()
         become()
-        PmixServer(library, spec, node, node_index, channel).run()
+        PmixServer(library, spec, node, node_index, channel, directory).run()
     except (OSError, ValueError, IndexError) as problem:
         frame = mpi_frames.frame({"do": "failed", "text": str(problem)[:1000]})
         os.write(channel, frame)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 NONE = ("", "none")
 _MOST_RANKS = 1 << 22
+_LEAST_SECRET_BYTES = 16
 
 
 def mpi_spec(credential: JobCredential, request: LaunchStep) -> sc.MpiSpec | None:
@@ -32,6 +33,8 @@ def mpi_spec(credential: JobCredential, request: LaunchStep) -> sc.MpiSpec | Non
     kind = request.mpi.partition("_v")[0]
     if kind not in ("pmi2", "pmix"):
         raise SpecError(f"Invalid MPI type '{request.mpi}'; allowed: none, pmi2, pmix")
+    if kind == "pmix" and len(request.mpi_secret) < _LEAST_SECRET_BYTES:
+        raise SpecError("--mpi=pmix: this srun sends no secret for the ranks; use a newer one")
     nodes = list(credential.step_nodes)
     blocks = blocks_of(credential.step_tasks)
     ranks = sum(map(len, credential.step_tasks))
@@ -57,6 +60,7 @@ def mpi_spec(credential: JobCredential, request: LaunchStep) -> sc.MpiSpec | Non
         "first_node": request.first_node,
         "mapping": mapping_text(blocks),
         "nodes": nodes,
+        "secret": request.mpi_secret.hex() if kind == "pmix" else "",
     }
 
 

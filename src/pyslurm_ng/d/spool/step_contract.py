@@ -115,6 +115,7 @@ class MpiSpec(TypedDict):
     first_node: int
     mapping: str  # which rank is on which node: PMI_process_mapping
     nodes: list[str]
+    secret: str  # which only the tasks know; "" for pmi2
 
 
 class X11Spec(TypedDict):

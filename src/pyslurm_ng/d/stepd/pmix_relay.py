@@ -65,6 +65,8 @@ class PmixRelay:
         self._descriptor = -1
         self._is_ending = False
         self._pid = 0
+        temporary = os.environ.get("TMPDIR", "/tmp")  # slurmd's, not the user's
+        self._directory = f"{temporary}/pmix.{mpi['job']}.{spec['node']}.{os.urandom(6).hex()}"
         self._states: dict[int, int] = {}
         self._most_unanswered = mpi_frames.MOST_OPEN * len(mpi["nodes"])
         self._unanswered: dict[tuple[int, int], dict[str, Any]] = {}  # by tag and node
@@ -75,7 +77,7 @@ class PmixRelay:
         """Fork the server, in the step's control groups. Raises OSError."""
         ours, theirs = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC)
         spec, mpi = self._spec, self._mpi
-        channel = theirs.fileno()
+        channel, directory = theirs.fileno(), self._directory
         identity = identity_of(spec)
 
         def work() -> None:
@@ -83,7 +85,9 @@ class PmixRelay:
 
             for join in joins:
                 os.write(join, b"0")
-            serve(mpi, spec["node"], spec["node_index"], channel, lambda: become(identity))
+            serve(
+                mpi, spec["node"], spec["node_index"], channel, directory, lambda: become(identity)
+            )  # fmt: skip
 
         try:
             self._pid = fork_own(work, [channel, *joins])
@@ -143,7 +147,7 @@ class PmixRelay:
         self.close()
 
     def close(self) -> None:
-        """End the connection."""
+        """End the connection, and remove what a server that was killed has left."""
         if self._descriptor >= 0:
             self._loop.drop(self._descriptor)
             self._socket.close()
@@ -152,6 +156,10 @@ class PmixRelay:
             self._pause()
         self._processes.beside.discard(self._pid)
         self._refuse()
+        try:
+            os.rmdir(self._directory)  # of the user: so only if it is empty, and nothing below it
+        except OSError:
+            pass
 
     # The server --------------------------------------------------------------------------------
 
