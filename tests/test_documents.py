@@ -219,8 +219,8 @@ PLAIN = frozenset(
     differences
     directives
     disk
-    documents
     display
+    documents
     due
     dump
     duties
@@ -246,6 +246,7 @@ PLAIN = frozenset(
     explainer
     extra
     factors
+    facts
     failed
     failures
     fair
@@ -523,6 +524,7 @@ PLAIN = frozenset(
     starting
     starts
     state
+    statements
     states
     step
     stepd

@@ -213,3 +213,40 @@ def test_what_is_written_is_read_again(mariadb_store: SharedStore, mode: str) ->
         connection.invalidate()
     database.close()
     assert [stored[row["hash"]] for row in rows] == texts
+
+
+def test_columns_of_a_kind_seen_before_are_those_of_the_answer(
+    connections: tuple[Connection, Connection],
+) -> None:
+    """What describes them is kept; two answers that differ in one column are not mixed up."""
+    for statement in (
+        "SELECT 1 AS a, 'x' AS b",
+        "SELECT 1 AS a, 'x' AS c",
+        "SELECT 1 AS a, x'00' AS b",
+        "SELECT 1 AS a, 'x' AS b",
+    ):
+        described = []
+        for connection in connections:
+            with connection.cursor() as cursor:
+                cursor.execute(statement)
+                described.append((cursor.description, cursor.fetchall()))
+        assert described[0] == described[1]
+
+
+def test_a_connection_that_the_server_has_closed_is_noticed_at_once(
+    mariadb_socket: str, connections: tuple[Connection, Connection]
+) -> None:
+    """The pool asks before each use; only a quiet connection is taken to be alive unasked."""
+    ours, plain = connections
+    ours.ping()
+    sent = count_of_commands(plain)
+    ours.ping(False)
+    assert count_of_commands(plain) == sent
+    rows(plain, f"KILL {ours.thread_id()}")
+    with pytest.raises(pymysql.err.Error):
+        ours.ping(False)
+
+
+def count_of_commands(connection: Connection) -> int:
+    ((_, count),) = rows(connection, "SHOW GLOBAL STATUS LIKE 'Com_admin_commands'")
+    return int(count)

@@ -13,8 +13,9 @@ from pyslurm_ng.base.sluid import sluid_number
 from pyslurm_ng.conf.slurm_conf import parse_slurm_conf
 from pyslurm_ng.ctld.accounting_link import stored_words
 from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd.admin.change import RefusedError
 from pyslurm_ng.dbd.database import Database
-from pyslurm_ng.dbd.ingest import job_rows
+from pyslurm_ng.dbd.ingest import batches, job_rows
 from pyslurm_ng.dbd.ingest.batches import Frame, GapError, ingest
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.ids import STEP_BATCH
@@ -29,6 +30,7 @@ from tests.dbd.accounting_room import (
     at,
     configured,
     finished,
+    manage,
     on,
     record,
     register,
@@ -384,6 +386,48 @@ def test_a_failure_half_way_stores_neither_rows_nor_cursor(
     assert jobs(store, "job_id") == []
     assert ingest(store, 1, JOURNAL, 1, frames)[1:] == (3, 2)
     assert jobs(store, "job_id", "job_index") == [(1, 1), (2, 2)]
+
+
+def test_nodes_of_a_message_that_failed_are_not_remembered(
+    store: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is kept between messages is what the tables say, or jobs ran on the wrong nodes."""
+    changed = ev.ConfigLoaded(T, "demo", (NodeSpec("wrong"),), ())
+    with monkeypatch.context() as patch:
+        patch.setattr(batches, "_move_cursor", _fail)
+        with pytest.raises(sa.exc.OperationalError):
+            ingest(store, 1, JOURNAL, 1, [Frame(1, 2, [changed])])
+    record(store, submitted(T, 1), *started(T, 1, on(4)))
+    assert jobs(store, "node_list") == [("n4",)]
+
+
+def _fail(*_: object) -> None:
+    raise sa.exc.OperationalError("insert", {}, Exception("server has gone away"))
+
+
+def test_another_slurmdbds_messages_are_noticed(store: Database) -> None:
+    """Two that serve in turn keep what they know apart; the tables decide."""
+    with contextlib.closing(Database(store.url)) as other:
+        record(store, submitted(T, 1))
+        record(other, ev.NodesCreated(T, 4, (NodeSpec("d1"),)))
+        record(store, *started(T, 1, on(5)))
+    assert jobs(store, "node_list") == [("d1",)]
+
+
+def test_a_submission_takes_few_statements(store: Database) -> None:
+    """A query that waits for the newest record waits for each of them (read your writes)."""
+    record(store, submitted(T, 1))
+    texts: list[str] = []
+    sa.event.listen(store.engine, "before_cursor_execute", lambda *words: texts.append(words[2]))
+    ingest(store, 1, JOURNAL, 2, [Frame(1, 3, [submitted(T, 2)])])
+    assert len([text for text in texts if not text.startswith("BEGIN")]) <= 5
+
+
+def test_a_deleted_clusters_messages_are_refused(store: Database) -> None:
+    """Its controller may not know yet."""
+    manage(store, "delete cluster demo")
+    with pytest.raises(RefusedError, match="cluster demo is not registered"):
+        ingest(store, 1, JOURNAL, 1, [Frame(1, 2, [submitted(T, 1)])])
 
 
 def test_a_controller_started_with_c_ends_open_jobs(store: Database) -> None:

@@ -19,6 +19,9 @@ from pyslurm_ng.wire.shares import PRIVILEGED
 from pyslurm_ng.wire.stream import Call
 
 LOOK_AGAIN_S = 2.0
+LOOK_LATER_S = 0.1
+"""A controller that was asked for its journal has just been told of all changes: a query waits for
+its next message, which goes first."""
 
 
 class AssociationCalls:
@@ -46,6 +49,8 @@ class AssociationCalls:
         self._note_error = note_error
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[Call, asyncio.TimerHandle] = {}
+        self._changes = 0
+        self._asked: dict[str, int] = {}  # changes when a cluster was asked for its journal
         self.newest = NewestRecords(self._ask_for_journal)
 
     def close(self) -> None:
@@ -59,11 +64,15 @@ class AssociationCalls:
         timer = self._loop.call_later(request.wait_s, self._answer_empty, call)
         self._waiting[call] = timer
         call.on_gone(lambda: self._drop(call))
-        self._look_for(call)
+        if self._asked.pop(request.cluster, None) == self._changes:
+            self._loop.call_later(LOOK_LATER_S, self._look_at_waiting, call)
+        else:
+            self._look_for(call)
         self.newest.told(request.cluster, request.durable)
 
     def tell_all(self) -> None:
         """Something changed: look for every controller whether it lacks it."""
+        self._changes += 1
         for call in self._waiting:
             self._look_for(call)
 
@@ -73,6 +82,7 @@ class AssociationCalls:
             request = call.request
             assert isinstance(request, msg.AwaitAssociations)
             if request.cluster == cluster:
+                self._asked[cluster] = self._changes
                 self._answer_empty(call, journal_wanted=True)
                 return True
         return False
@@ -100,7 +110,11 @@ class AssociationCalls:
     def _look_again(self, call: Call) -> None:
         """After an error of the database; the controller itself waits for much longer."""
         if call in self._waiting:
-            self._loop.call_later(LOOK_AGAIN_S, self._look_for, call)
+            self._loop.call_later(LOOK_AGAIN_S, self._look_at_waiting, call)
+
+    def _look_at_waiting(self, call: Call) -> None:
+        if call in self._waiting:
+            self._look_for(call)
 
     def _answer_update(self, call: Call, update: msg.AssociationUpdate) -> None:
         if self._forget(call):

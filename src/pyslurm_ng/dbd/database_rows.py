@@ -1,10 +1,13 @@
 """PyMySQL whose rows a kernel reads and writes: the driver takes 20 us to read one, 100 to write.
 
-Only the packets of rows are read otherwise, and the values are those that the driver would give.
+Only the packets of rows and columns are read otherwise, and the values are those that the driver
+would give.
 """
 
 from __future__ import annotations
 
+import select
+import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from io import BufferedReader
@@ -19,6 +22,8 @@ from pymysql.protocol import MysqlPacket
 
 from pyslurm_ng.kernels.records import database_rows, sql_values
 
+_ASK_AFTER_S = 30.0
+"""A connection that was used this long ago may have been lost without a word."""
 _PIECE_BYTES = 256 << 10
 _STATEMENT_BYTES = 1_000_000
 _HEAD = 4
@@ -39,6 +44,7 @@ class RowConnection(Connection):
     _current_timeout: float | None
     _result: MySQLResult | None
     _force_close: Callable[[], None]
+    _used_s = 0.0
 
     def _read_query_result(self, unbuffered: bool = False) -> int:
         if unbuffered:
@@ -50,6 +56,47 @@ class RowConnection(Connection):
         if result.server_status is not None:
             self.server_status = result.server_status
         return result.affected_rows or 0
+
+    def ping(self, reconnect: Any = False) -> None:
+        """Ask whether the server is there; not if the connection has just been used and is quiet.
+
+        A server that ends closes its connections, which are then ready to be read.
+        """
+        quiet_s = time.monotonic() - self._used_s
+        if quiet_s > _ASK_AFTER_S or self._sock is None or self._is_ready():
+            super().ping(reconnect)
+        self._used_s = time.monotonic()
+
+    def _is_ready(self) -> bool:
+        poll = select.poll()
+        poll.register(self._sock, select.POLLIN)
+        return bool(poll.poll(0))
+
+    def packet_bytes(self) -> bytes:
+        """Return what is in the next packet, which is shorter than a packet may be."""
+        head = self._exactly(_HEAD)
+        if head[3] != self._next_seq_id:
+            self._force_close()
+            raise _lost(f" (packet {head[3]} came in place of {self._next_seq_id})")
+        self._next_seq_id = (head[3] + 1) % 256
+        return self._exactly(int.from_bytes(head[:3], "little"))
+
+    def _exactly(self, count: int) -> bytes:
+        try:
+            data = self._rfile.read(count)
+        except OSError as error:
+            self._force_close()
+            raise _lost(f" ({error})") from error
+        if len(data) < count:
+            self._force_close()
+            raise _lost("")
+        return data
+
+    def wait_as_long_as_allowed(self) -> None:
+        """Set the time that the driver lets an answer take."""
+        if self._current_timeout != self._read_timeout:
+            self._sock.settimeout(self._read_timeout)
+            self._current_timeout = self._read_timeout
 
     def read_piece(self, least: int) -> bytes:
         """Return what has come, at least so many bytes."""
@@ -80,13 +127,57 @@ def _lost(why: str) -> err.OperationalError:
     return err.OperationalError(CR.CR_SERVER_LOST, text)
 
 
+_COLUMNS: dict[Any, tuple[list[Any], list[Any], Any]] = {}
+"""What the driver made of the packets that describe columns: 25 us of work for each column."""
+_MOST_COLUMNS = 500
+
+
+class _Replay:
+    """Gives the driver packets again that have been read already."""
+
+    def __init__(self, connection: RowConnection, packets: tuple[bytes, ...]) -> None:
+        self.encoding = connection.encoding
+        self.use_unicode = connection.use_unicode
+        self.decoders = connection.decoders
+        self._packets = iter(packets)
+
+    def _read_packet(self, kind: type[MysqlPacket] = MysqlPacket) -> MysqlPacket:
+        return kind(next(self._packets), self.encoding)
+
+
 class _Result(MySQLResult):
     """The answer to one statement."""
 
     connection: RowConnection | None
+    field_count: int
+    fields: list[Any]
+    description: Any
     converters: list[tuple[str | None, Callable[[Any], Any] | None]]
     _check_packet_is_eof: Callable[[MysqlPacket], bool]
     _read_row_from_packet: Callable[[MysqlPacket], tuple[Any, ...]]
+
+    def _get_descriptions(self) -> None:
+        """Read what the columns are; most answers have the same as one before."""
+        connection = self.connection
+        assert connection is not None
+        connection.wait_as_long_as_allowed()
+        packets = tuple([connection.packet_bytes() for _ in range(self.field_count + 1)])
+        last = MysqlPacket(packets[-1], connection.encoding)
+        if not last.is_eof_packet():
+            connection._force_close()
+            raise _lost(" (the columns do not end)")
+        kind = (connection.encoding, packets[:-1])
+        known = _COLUMNS.get(kind)
+        if known is None:
+            if len(_COLUMNS) >= _MOST_COLUMNS:
+                _COLUMNS.clear()
+            self.connection = _Replay(connection, packets)  # type: ignore[assignment]
+            try:
+                super()._get_descriptions()  # type: ignore[misc]
+            finally:
+                self.connection = connection
+            known = _COLUMNS[kind] = (self.fields, self.converters, self.description)
+        self.fields, self.converters, self.description = known
 
     def _read_rowdata_packet(self) -> None:
         connection, self.connection = self.connection, None
@@ -100,9 +191,7 @@ class _Result(MySQLResult):
         self.rows = tuple(rows)
 
     def _rows_of(self, connection: RowConnection) -> list[tuple[Any, ...]]:
-        if connection._current_timeout != connection._read_timeout:
-            connection._sock.settimeout(connection._read_timeout)
-            connection._current_timeout = connection._read_timeout
+        connection.wait_as_long_as_allowed()
         kinds = tuple(_kind(*converter) for converter in self.converters)
         rows: list[tuple[Any, ...]] = []
         data = b""

@@ -100,6 +100,7 @@ class Service:
             database, self._readers, post=self._post, note_error=self._note_database_error
         )
         self.faults = Faults(log)
+        self._cluster_ids: dict[str, int] = {}  # `ingest` refuses those that are deleted
         self.records = 0
         self.retries = 0
         self.counts = CallCounts()
@@ -224,7 +225,10 @@ class Service:
             decode_frame(frame.epoch, frame.sequence, frame.payload, frame.checksum, frame.fault)
             for frame in request.frames
         ]
-        cluster_id = self._patiently(lambda: self._cluster_id(request.cluster))
+        cluster_id = self._cluster_ids.get(request.cluster)
+        if cluster_id is None:
+            cluster_id = self._patiently(lambda: self._cluster_id(request.cluster))
+            self._cluster_ids[request.cluster] = cluster_id
         epoch, sequence, count = self._patiently(
             lambda: ingest(
                 self._database,

@@ -1,9 +1,10 @@
 """Journal batches to rows: all rows of one message and its cursor in one transaction.
 
 Exactly once: the cursor is read inside the transaction, frames at or before it are skipped, and
-rows are written by their unique keys. Nothing is kept between transactions, so a rolled back one
-leaves no trace. A transaction first reads the rows of all its jobs, then applies the events to them
-as plain dicts, and writes the changed rows by executemany.
+rows are written by their unique keys. A transaction that is rolled back leaves no trace, also not
+in what is kept between transactions (`ingest.cluster_facts`). A transaction first reads the rows of
+all its jobs, then applies the events to them as plain dicts, and writes the changed rows by
+executemany.
 
 No event can stop the others: if the database refuses a batch, it is halved until the one event is
 found that it refuses. That event is set aside (`store_problems`), and the cursor goes on.
@@ -18,9 +19,12 @@ from typing import Any
 import sqlalchemy as sa
 
 from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd.admin.change import RefusedError
 from pyslurm_ng.dbd.database import Database, error_text, is_of_one_row
 from pyslurm_ng.dbd.ingest import job_rows, node_rows, reservation_rows
+from pyslurm_ng.dbd.ingest.cluster_facts import ClusterFacts, keep_facts, read_facts, take_facts
 from pyslurm_ng.dbd.ingest.frames import Frame, Problem, problem_of
+from pyslurm_ng.dbd.ingest.position import Position, read_position
 from pyslurm_ng.dbd.ingest.session import Session
 from pyslurm_ng.dbd.lengths import fit
 from pyslurm_ng.model.events import AnyEvent
@@ -91,12 +95,16 @@ def _together(
     with database.write() as connection:
         at, fresh = _fresh(connection, cluster_id, journal_id, after, frames)
         if not fresh:
-            return at[0], at[1], 0
+            return at.epoch, at.sequence, 0
+        facts = take_facts(database, cluster_id, at.version)
+        if facts is None:
+            facts = read_facts(connection, cluster_id, at.store_flags)
         events = [event for frame in fresh for event in frame.events]
-        _store(database, connection, cluster_id, events, {})
+        _store(database, connection, cluster_id, at, facts, events, {})
         problems = [problem for frame in fresh for problem in frame.problems]
         store_problems(connection, cluster_id, journal_id, problems, database.row_bytes)
-        _move_cursor(database, connection, cluster_id, journal_id, fresh[-1], len(events))
+        cursor = _move_cursor(database, connection, cluster_id, journal_id, fresh[-1], len(events))
+    keep_facts(database, cluster_id, at.moved_to(cursor), facts)
     for problem in problems:
         note(problem, None)
     return fresh[-1].epoch, fresh[-1].sequence, len(events)
@@ -109,7 +117,7 @@ def _apart(
     with database.write() as connection:
         at, fresh = _fresh(connection, cluster_id, journal_id, after, [frame])
         if not fresh:
-            return at[0], at[1], 0
+            return at.epoch, at.sequence, 0
         texts: dict[str, Any] = {}
         set_aside: list[tuple[Problem, BaseException | None]] = [
             (problem, None) for problem in frame.problems
@@ -117,7 +125,9 @@ def _apart(
         for event in frame.events:
             try:
                 with connection.begin_nested():
-                    _store(database, connection, cluster_id, [event], texts)
+                    now_at = read_position(connection, cluster_id)
+                    facts = read_facts(connection, cluster_id, now_at.store_flags)
+                    _store(database, connection, cluster_id, now_at, facts, [event], texts)
             except Exception as error:
                 if not is_of_one_row(error):
                     raise
@@ -137,15 +147,16 @@ def _fresh(
     journal_id: str,
     after: int,
     frames: Sequence[Frame],
-) -> tuple[tuple[int, int], list[Frame]]:
-    """Return epoch and sequence of the cursor, and the frames behind it."""
-    cursor = read_cursor(connection, cluster_id)
-    if cursor is not None and cursor[0] != journal_id:
+) -> tuple[Position, list[Frame]]:
+    """Return where the journal is, and the frames behind that."""
+    at = read_position(connection, cluster_id)
+    if not at.has_books:
+        raise RefusedError(f"cluster {at.name} is not registered")
+    if at.journal_id not in (None, journal_id):
         raise GapError(f"journal {journal_id} is not the one that this cluster is registered with")
-    at = (cursor[1], cursor[2]) if cursor is not None else (0, 0)
-    fresh = [frame for frame in frames if frame.sequence > at[1]]
-    if fresh and after > at[1]:
-        raise GapError(f"journal {journal_id}: {at[1]} is stored, what follows {after} came")
+    fresh = [frame for frame in frames if frame.sequence > at.sequence]
+    if fresh and after > at.sequence:
+        raise GapError(f"journal {journal_id}: {at.sequence} is stored, what follows {after} came")
     return at, fresh
 
 
@@ -153,17 +164,18 @@ def _store(
     database: Database,
     connection: sa.Connection,
     cluster_id: int,
+    position: Position,
+    facts: ClusterFacts,
     events: Sequence[AnyEvent],
     texts: dict[str, Any],
 ) -> None:
     """Write the rows of some events; `texts` keeps scripts for later jobs."""
-    session = Session(database, connection, cluster_id)
+    session = Session(database, connection, cluster_id, position, facts)
     session.texts = texts
-    job_ids: dict[int, None] = {}
-    step_jobs: dict[int, None] = {}
+    concerned = job_rows.Concerned()
     for event in events:
-        job_rows.collect_ids(event, job_ids, step_jobs)
-    session.load(job_ids, step_jobs)
+        concerned.add(event)
+    session.load(concerned.known, concerned.with_steps, concerned.new)
     for event in events:
         session.changed_at(event.time_us)
         if not (job_rows.apply(session, event) or node_rows.apply(session, event)):
@@ -201,7 +213,8 @@ def _move_cursor(
     journal_id: str,
     last: Frame,
     count: int,
-) -> None:
+) -> dict[str, Any]:
+    """Write where the journal is now, and return the row."""
     row = {
         "cluster_id": cluster_id,
         "journal_id": journal_id,
@@ -212,6 +225,7 @@ def _move_cursor(
         "checksum": last.checksum,
     }
     database.upsert(connection, schema.cursors, ("cluster_id",), [row])
+    return row
 
 
 def read_cursor(connection: sa.Connection, cluster_id: int) -> tuple[str, int, int, str] | None:

@@ -52,23 +52,47 @@ _USUAL_REASONS = (Reason.NONE, Reason.Priority, Reason.Resources)
 _KEPT_BY_REQUEUE = (JobState.NODE_FAIL, JobState.PREEMPTED, JobState.FAILED, JobState.TIMEOUT)
 
 
-_NEEDS_STEPS = (
+_NEED_STEPS = (
     ev.StepEnded, ev.StepUpdated, ev.JobEnded, ev.JobRequeued, ev.JobResized, ev.JobSuspended,
 )  # fmt: skip
 
 
-def collect_ids(event: ev.AnyEvent, job_ids: dict[int, None], step_jobs: dict[int, None]) -> None:
-    """Collect the jobs that an event concerns, and the jobs whose open steps it needs."""
-    job_id = getattr(event, "job_id", None)
-    if job_id is not None:
-        job_ids[job_id] = None
-        if isinstance(event, _NEEDS_STEPS):
-            step_jobs[job_id] = None
-    if isinstance(event, ev.ArrayTaskSplit):
-        job_ids[event.array_job_id] = None
-    if isinstance(event, ev.TimesMoved):
-        job_ids.update(dict.fromkeys(event.job_ids))
-        step_jobs.update(dict.fromkeys(event.job_ids))
+class Concerned:
+    """The jobs that some events concern.
+
+    Attributes:
+        known: jobs that are stored, if accounting has ever seen them.
+        new: jobs that begin with these events.
+        with_steps: jobs whose open steps are needed.
+    """
+
+    def __init__(self) -> None:
+        self.known: dict[int, None] = {}
+        self.new: dict[int, None] = {}
+        self.with_steps: dict[int, None] = {}
+
+    def add(self, event: ev.AnyEvent) -> None:
+        """Add the jobs of one event."""
+        if isinstance(event, ev.TimesMoved):
+            for moved_id in event.job_ids:
+                self._add(moved_id)
+                self.with_steps[moved_id] = None
+            return
+        job_id = getattr(event, "job_id", None)
+        if job_id is None:
+            return
+        if isinstance(event, ev.ArrayTaskSplit):
+            self._add(event.array_job_id)
+        if isinstance(event, ev.JobSubmitted) and job_id not in self.known:
+            self.new[job_id] = None
+        else:
+            self._add(job_id)
+        if isinstance(event, _NEED_STEPS):
+            self.with_steps[job_id] = None
+
+    def _add(self, job_id: int) -> None:
+        if job_id not in self.new:
+            self.known[job_id] = None
 
 
 def apply(session: Session, event: ev.AnyEvent) -> bool:

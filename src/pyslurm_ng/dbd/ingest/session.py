@@ -8,15 +8,38 @@ import sqlalchemy as sa
 from pyslurm_ng.base.numbers import MAX_NORMAL_STEP_ID
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.database import Database
+from pyslurm_ng.dbd.ingest.cluster_facts import ClusterFacts
+from pyslurm_ng.dbd.ingest.position import Position
 from pyslurm_ng.dbd.lengths import LEAST, MOST, fit
 from pyslurm_ng.dbd.rollup.tables import note_change
+from pyslurm_ng.dbd.statements import NUMBERS, Statement
 from pyslurm_ng.dbd.updates import next_version
 from pyslurm_ng.model.events import ScriptStored
-from pyslurm_ng.model.partition import Partition
 
 _CHUNK = 500  # ids per IN list: well below SQLite's limit of bound variables
 
 Row = dict[str, Any]
+
+_jobs, _steps = schema.jobs, schema.steps
+_JOB_NAMES = tuple(_jobs.columns.keys())
+_STEP_NAMES = tuple(_steps.columns.keys())
+_IS_LAST = sa.and_(
+    _jobs.c.cluster_id == sa.bindparam("cluster_id", type_=sa.Integer()),
+    _jobs.c.job_id.in_([NUMBERS]),
+    _jobs.c.is_last == 1,
+)
+_LAST_ROWS = Statement(sa.select(_jobs).where(_IS_LAST))
+_ARE_REPLACED = Statement(_jobs.update().where(_IS_LAST).values(is_last=sa.text("0")))
+_OPEN_STEPS = Statement(
+    sa.select(_steps).where(_steps.c.job_index.in_([NUMBERS]), _steps.c.end_us == 0)
+)
+_NEW_JOB = {column.name: schema.default_of(column) for column in _jobs.columns}
+_NEW_STEP = {column.name: schema.default_of(column) for column in _steps.columns}
+_SET_NEXT_INDEX = Statement(
+    schema.store.update()
+    .where(schema.store.c.name == "next_job_index")
+    .values(value=sa.bindparam("next_index", type_=sa.String()))
+)
 
 
 class Session:
@@ -27,7 +50,14 @@ class Session:
     het component.
     """
 
-    def __init__(self, database: Database, connection: sa.Connection, cluster_id: int) -> None:
+    def __init__(
+        self,
+        database: Database,
+        connection: sa.Connection,
+        cluster_id: int,
+        position: Position,
+        facts: ClusterFacts,
+    ) -> None:
         self.database = database
         self.connection = connection
         self.cluster_id = cluster_id
@@ -38,46 +68,41 @@ class Session:
         self.dirty_steps: set[tuple[int, int, int]] = set()
         self.texts: dict[str, ScriptStored] = {}
         self.suspensions: dict[tuple[int, int], int] = {}
-        self.node_names: dict[int, str] = {}
-        self.node_tres: dict[int, str] = {}
-        self.node_threads: dict[int, int] = {}
-        self.gone_nodes: set[int] = set()
-        self.partitions: dict[str, Partition] = {}
-        self.tracked: list[str] = []
-        self._store_flags: frozenset[str] = frozenset()
-        self._most_steps = schema.STEP_ID_OFFSET
+        self.node_names = facts.node_names
+        self.node_tres = facts.node_tres
+        self.node_threads = facts.node_threads
+        self.gone_nodes = facts.gone_nodes
+        self.partitions = facts.partitions
+        self.tracked = facts.tracked
+        self._facts = facts
+        self._position = position
         self.changed_us = MOST
         self._times: dict[int, tuple[int, ...]] = {}
-        self.next_job_index = 0
-        self._first_job_index = 0
-        self._job_defaults = {
-            column.name: schema.default_of(column) for column in schema.jobs.columns
-        }
-        self._step_defaults = {
-            column.name: schema.default_of(column) for column in schema.steps.columns
-        }
+        self.next_job_index = position.next_job_index
 
-    def load(self, job_ids: Iterable[int], step_jobs: Iterable[int]) -> None:
-        """Read the rows of some jobs, and of the steps of some of these."""
-        self._load_cluster()
-        table = schema.jobs
+    def load(
+        self, job_ids: Iterable[int], step_jobs: Iterable[int], new_ids: Iterable[int]
+    ) -> None:
+        """Read the rows of some jobs, and of the steps of some of these.
+
+        Args:
+            new_ids: ids that are given to new jobs; records that had them before are the last of
+                them no longer.
+        """
+        of_cluster = {"cluster_id": self.cluster_id}
         for ids in _chunks(list(job_ids)):
-            query = sa.select(table).where(
-                table.c.cluster_id == self.cluster_id,
-                table.c.job_id.in_(ids),
-                table.c.is_last == 1,
-            )
-            for row in self.connection.execute(query):
-                self.jobs[row.job_id] = dict(row._mapping)
-                self._times[row.job_index] = _times(self.jobs[row.job_id])
+            for values in _LAST_ROWS.run(self.connection, of_cluster, ids):
+                row = dict(zip(_JOB_NAMES, values, strict=True))
+                self.jobs[row["job_id"]] = row
+                self._times[row["job_index"]] = _times(row)
+        for ids in _chunks(list(new_ids)):
+            _ARE_REPLACED.run(self.connection, of_cluster, ids)
         indexes = [self.jobs[job_id]["job_index"] for job_id in step_jobs if job_id in self.jobs]
         for ids in _chunks(indexes):
-            query = sa.select(schema.steps).where(
-                schema.steps.c.job_index.in_(ids), schema.steps.c.end_us == 0
-            )
-            for row in self.connection.execute(query):
-                key = (row.job_index, row.step_id, row.het_component)
-                self._keep_step(key, dict(row._mapping))
+            for values in _OPEN_STEPS.run(self.connection, {}, ids):
+                step = dict(zip(_STEP_NAMES, values, strict=True))
+                key = (step["job_index"], step["step_id"], step["het_component"])
+                self._keep_step(key, step)
 
     def new_job(self, job_id: int) -> Row:
         """Return a new row that replaces the job's current one."""
@@ -85,7 +110,7 @@ class Session:
         if older is not None:
             older["is_last"] = 0
             self.dirty_jobs[older["job_index"]] = older
-        row = dict(self._job_defaults)
+        row = _NEW_JOB.copy()
         row.update(job_index=self.next_job_index, cluster_id=self.cluster_id, job_id=job_id)
         self.next_job_index += 1
         self.jobs[job_id] = row
@@ -101,14 +126,14 @@ class Session:
 
     def stores_step(self, step_id: int) -> bool:
         """Return whether a step is stored: max_step_records are, and those without a number."""
-        return step_id < self._most_steps or step_id > MAX_NORMAL_STEP_ID
+        return step_id < self._facts.most_steps or step_id > MAX_NORMAL_STEP_ID
 
     def step(self, job_index: int, step_id: int, component: int = -1) -> Row:
         """Return a step's row, to be changed in place; a new step gets a new row."""
         key = (job_index, step_id, component)
         row = self.steps.get(key)
         if row is None:
-            row = dict(self._step_defaults)
+            row = _NEW_STEP.copy()
             row.update(job_index=job_index, step_id=step_id, het_component=component)
             self._keep_step(key, row)
         self.dirty_steps.add(key)
@@ -139,12 +164,8 @@ class Session:
         self._save_wckeys(rows)
         self._save_suspensions()
         self._note_changes(rows)
-        if self.next_job_index != self._first_job_index:
-            self.connection.execute(
-                schema.store.update()
-                .where(schema.store.c.name == "next_job_index")
-                .values(value=str(self.next_job_index))
-            )
+        if self.next_job_index != self._position.next_job_index:
+            _SET_NEXT_INDEX.run(self.connection, {"next_index": str(self.next_job_index)})
 
     def changed_at(self, time_us: int) -> None:
         """Note that something since a time may not be as it was."""
@@ -170,7 +191,9 @@ class Session:
             for old_us, new_us in zip(before, _times(row), strict=True):
                 if old_us != new_us:
                     self.changed_at(min(time_us for time_us in (old_us, new_us) if time_us))
-        if LEAST < self.changed_us < MOST:
+        claimed_us, changed_us = self._position.claimed_us, self._position.changed_us
+        is_earlier = not changed_us or changed_us > self.changed_us
+        if LEAST < self.changed_us < claimed_us and is_earlier:
             note_change(self.connection, self.cluster_id, self.changed_us)
 
     def _save_wckeys(self, rows: Iterable[Row]) -> None:
@@ -178,7 +201,7 @@ class Session:
         keys = {(row["user"], row["wckey"].removeprefix("*")) for row in rows if row["wckey"]}
         if not keys:
             return
-        if "track_wckey" not in self._store_flags:
+        if "track_wckey" not in self._facts.store_flags:
             return
         table = schema.wckeys
         query = sa.select(table.c.user, table.c.name).where(
@@ -215,7 +238,7 @@ class Session:
         texts = {
             row[column]
             for flag, column in (("job_script", "script_hash"), ("job_env", "environment_hash"))
-            if flag in self._store_flags
+            if flag in self._facts.store_flags
             for row in self.dirty_jobs.values()
         }
         rows = [
@@ -228,46 +251,6 @@ class Session:
             if digest in texts
         ]
         self.upsert(schema.texts, ("hash",), rows)
-
-    def _load_cluster(self) -> None:
-        clusters = schema.clusters
-        flags = self.connection.execute(
-            sa.select(clusters.c.store_flags).where(clusters.c.id == self.cluster_id)
-        ).scalar()
-        self._store_flags = frozenset((flags or "").lower().split(","))
-        for flag in self._store_flags:
-            word, _, number = flag.partition("=")
-            if word == "max_step_records" and number.isdigit():
-                self._most_steps = int(number)
-        nodes = schema.cluster_nodes
-        for row in self.connection.execute(
-            sa.select(nodes).where(nodes.c.cluster_id == self.cluster_id)
-        ):
-            self.node_names[row.node_id] = row.name
-            self.node_tres[row.node_id] = row.tres or ""
-            self.node_threads[row.node_id] = row.threads
-            if row.is_gone:
-                self.gone_nodes.add(row.node_id)
-        parts = schema.cluster_partitions
-        for row in self.connection.execute(
-            sa.select(parts).where(parts.c.cluster_id == self.cluster_id)
-        ):
-            self.partitions[row.name] = Partition(
-                row.name,
-                tres_billing_weights=row.billing_weights,
-                def_mem_per_cpu_mib=row.def_mem_per_cpu_mib,
-                def_mem_per_node_mib=row.def_mem_per_node_mib,
-                def_mem_per_gpu_mib=row.def_mem_per_gpu_mib,
-            )
-        tracked = sa.select(schema.tres.c.type, schema.tres.c.name).where(
-            schema.tres.c.id >= schema.FIRST_DYNAMIC_TRES_ID
-        )
-        self.tracked = [f"{kind}/{name}" for kind, name in self.connection.execute(tracked)]
-        self.next_job_index = self._first_job_index = int(
-            self.connection.execute(
-                sa.select(schema.store.c.value).where(schema.store.c.name == "next_job_index")
-            ).scalar_one()
-        )
 
 
 def _chunks(ids: list[int]) -> Iterable[list[int]]:
