@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
+import pytest
 from hypothesis import given, strategies as st
 
 from pyslurm_ng.sched.cons_tres.node_choice import (
@@ -114,3 +115,26 @@ def test_the_first_count_that_works_is_taken() -> None:
     assert choose_counted(picker, fits, 4, [5, 2, 3], WantedNodes(1)) == [(2, 4), (3, 4)]
     assert choose_counted(picker, fits, 4, [4, 2], WantedNodes(1)) == fits
     assert choose_counted(picker, fits, 11, [4, 2], WantedNodes(1)) is None
+
+
+@pytest.mark.parametrize(
+    ("required", "nodes", "chosen"),
+    [
+        (0b0100, 2, 0b1100),  # -w n3 -N2: n[3-4]
+        (0b0100, 3, 0b1110),
+        (0b1000, 3, 0b1110),
+        (0b1001, 3, 0b1011),
+        (0b0000, 2, 0b0011),
+    ],
+)
+def test_named_nodes_get_the_neighbours_behind_them(required: int, nodes: int, chosen: int) -> None:
+    """-w with more nodes than it names takes those behind the first, then the nearest before it."""
+    picker = Plain({node_id: node_id for node_id in range(4)})
+    assert picker.pick(0b1111, WantedNodes(nodes, required)) == chosen
+
+
+def test_neighbours_of_named_nodes_are_light_ones_first() -> None:
+    """A heavier node is not taken because it lies beside a node that is named."""
+    picker = Plain({node_id: node_id for node_id in range(4)}, [0b0011, -1])
+    assert picker.pick(0b1111, WantedNodes(2, 0b0100)) == 0b0110
+    assert picker.pick(0b1111, WantedNodes(4, 0b0100)) == 0b1111

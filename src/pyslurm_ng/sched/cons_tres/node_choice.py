@@ -42,7 +42,15 @@ class Plain:
             return None
         if fits.bit_count() < terms.nodes:
             return None
-        return _first(fits, required, terms.nodes)
+        if not required:
+            return _first(fits, terms.nodes)
+        chosen = required
+        for group in self.groups:
+            others, missing_count = fits & group & ~chosen, terms.nodes - chosen.bit_count()
+            if others.bit_count() >= missing_count:
+                return chosen | _beside(others, required, missing_count)
+            chosen |= others
+        return None
 
 
 class Ways(NamedTuple):
@@ -365,12 +373,27 @@ def groups_tried(need: Need, groups: Sequence[int]) -> Sequence[int]:
     return groups if need.aims_high and not need.spread else (-1,)
 
 
-def _first(fits: int, required: int, nodes: int) -> int:
-    chosen, others = required, fits & ~required
-    for _ in range(nodes - required.bit_count()):
-        low = others & -others
+def _first(fits: int, nodes: int) -> int:
+    chosen = 0
+    for _ in range(nodes):
+        low = fits & -fits
         chosen |= low
-        others ^= low
+        fits ^= low
+    return chosen
+
+
+def _beside(others: int, required: int, nodes: int) -> int:
+    """Return the nodes that follow the first required one; if they are too few, those before it.
+
+    Those before it are taken from the nearest on, as in Slurm.
+    """
+    behind = others & -(required & -required)
+    chosen = _first(behind, min(nodes, behind.bit_count()))
+    before = others & ~behind
+    for _ in range(nodes - chosen.bit_count()):
+        nearest = 1 << (before.bit_length() - 1)
+        chosen |= nearest
+        before ^= nearest
     return chosen
 
 
