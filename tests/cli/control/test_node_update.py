@@ -60,3 +60,47 @@ def test_a_registration_sets_the_instance_or_keeps_it(monkeypatch: pytest.Monkey
             [ev.NodeRegistered(time_us=reference.now_us, node_id=0, facts=facts, state=node.state)]
         )
         assert instances(reference)[0] == expected
+
+
+def hosts(reference: ReferenceCluster) -> list[tuple[str, str]]:
+    """Return where each node is, as messages to it go."""
+    nodes = reference.cluster.living_nodes()
+    return [(node.facts.addr or node.spec.addr, node.spec.hostname) for node in nodes]
+
+
+def test_nodes_get_other_addresses_and_host_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A resume program tells where the machines are that it started, one for each node."""
+    reference = queue()
+    before = hosts(reference)
+    line = "update NodeName=n[1-2] NodeAddr=10.0.0.[7-8] NodeHostName=cloud[3-4]"
+    assert run(monkeypatch, reference, line) == Printed("", "", 0)
+    assert hosts(reference)[:2] == [("10.0.0.7", "cloud3"), ("10.0.0.8", "cloud4")]
+    assert hosts(reference)[2:] == before[2:]
+    shown = run(monkeypatch, reference, "show node n2").stdout
+    assert "NodeAddr=10.0.0.8 NodeHostName=cloud4 " in shown
+
+
+@pytest.mark.parametrize("value", ["", "a", "a,b,c", "x" * 256 + ",b", "a[", "a[1-99999999]"])
+@pytest.mark.parametrize("key", ["NodeAddr", "NodeHostName"])
+def test_other_counts_of_addresses_are_refused(
+    key: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in Slurm there is one for each node; no node is changed."""
+    reference = queue()
+    before = hosts(reference)
+    printed = run(monkeypatch, reference, f"update NodeName=n[1-2] {key}={value}")
+    assert printed == Printed("", "slurm_update error: Invalid node name specified\n", 1)
+    assert hosts(reference) == before
+
+
+def test_an_address_that_a_node_says_itself_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next registration with an address replaces what an administrator wrote."""
+    reference = queue()
+    node = reference.cluster.node(0)
+    facts = msgspec.structs.replace(node.facts, addr="10.0.0.1")
+    at = {"time_us": reference.now_us, "node_id": 0, "state": node.state}
+    reference.apply([ev.NodeRegistered(facts=facts, **at)])  # type: ignore[arg-type]
+    run(monkeypatch, reference, "update NodeName=n1 NodeAddr=10.0.0.9")
+    assert hosts(reference)[0][0] == "10.0.0.9"
+    reference.apply([ev.NodeRegistered(facts=facts, **at)])  # type: ignore[arg-type]
+    assert hosts(reference)[0][0] == "10.0.0.1"

@@ -37,6 +37,8 @@ KEYS = (
     "gres",
     "instanceid",
     "instancetype",
+    "nodeaddr",
+    "nodehostname",
     "resumeafter",
     "topology",
     "nextstate",
@@ -44,6 +46,7 @@ KEYS = (
 NEEDS_REASON = ("DOWN", "DRAIN", "FAIL")
 STATES = (*NEEDS_REASON, "FUTURE", "IDLE", "NORESP", "RESUME", "UNDRAIN")
 _INSTANCE_LENGTH = 255  # as a slurmd may say, `bounds.LabelText`
+_HOST_LENGTH = 255  # as a slurmd may say, `bounds.HostText`
 _PLACE_LENGTH = 4096  # of Topology=, `bounds.LineText`
 _ENDS_SERVICE_STOP = NodeFlag.DRAIN | NodeFlag.FAIL | reboots.REBOOT_FLAGS
 
@@ -70,10 +73,16 @@ def update_nodes(cluster: Cluster, request: UpdateNodes, context: Context) -> De
     instances = _instance_events(settings, nodes, context)
     if isinstance(instances, Reject):
         return instances
-    specs = _gres_events(settings, nodes, context)
-    if isinstance(specs, Reject):
-        return specs
-    events: list[ev.AnyEvent] = [*instances, *specs]
+    resources = _gres(settings, nodes, context)
+    if isinstance(resources, Reject):
+        return resources
+    hosts = _hosts(settings, nodes)
+    if isinstance(hosts, Reject):
+        return hosts
+    events: list[ev.AnyEvent] = [*instances]
+    for node, host in zip(nodes, hosts, strict=True):
+        if resources or host:
+            events.append(_described(node, {**resources, **host}, context.now_us))
     ids = tuple(node.node_id for node in nodes)
     if fields:
         events.append(ev.NodeUpdated(time_us=context.now_us, node_ids=ids, fields=fields))
@@ -158,13 +167,38 @@ def _instance_events(
     ]
 
 
-def _gres_events(
+def _described(node: Node, spec: dict[str, object], now_us: int) -> ev.NodeUpdated:
+    """Change how a node is described, until slurm.conf is read again."""
+    fields: dict[str, object] = {"spec": replace(node.spec, **spec)}
+    if "addr" in spec and node.facts.addr:
+        fields["facts"] = replace(node.facts, addr=spec["addr"])  # until its slurmd says another
+    return ev.NodeUpdated(now_us, (node.node_id,), fields)
+
+
+def _hosts(settings: dict[str, str], nodes: list[Node]) -> list[dict[str, object]] | Reject:
+    """NodeAddr and NodeHostName: one for each node, in their order."""
+    hosts: list[dict[str, object]] = [{} for _ in nodes]
+    for key, field in (("nodeaddr", "addr"), ("nodehostname", "hostname")):
+        if key not in settings:
+            continue
+        try:
+            names = hostlist.expand_of_user(settings[key], len(nodes) + 1)
+        except hostlist.HostlistError:
+            names = []
+        if len(names) != len(nodes) or any(len(name) > _HOST_LENGTH for name in names):
+            return Reject(Errno.ESLURM_INVALID_NODE_NAME)
+        for host, name in zip(hosts, names, strict=True):
+            host[field] = name
+    return hosts
+
+
+def _gres(
     settings: dict[str, str], nodes: list[Node], context: Context
-) -> list[ev.NodeUpdated] | Reject:
-    """Gres: counts of resources until slurm.conf is read again; of devices all or none."""
+) -> dict[str, object] | Reject:
+    """Gres: counts of resources; of devices all or none."""
     text = settings.get("gres")
     if text is None:
-        return []
+        return {}
     try:
         resources = parse_node_gres(text) if text else ()
     except TresError as error:
@@ -184,11 +218,7 @@ def _gres_events(
             if devices[name] and count not in (0, devices[name]):
                 detail = f"{name}: node {node.spec.name} has {devices[name]}; allowed: that or 0"
                 return Reject(Errno.ESLURM_INVALID_GRES, detail)
-    fields = {"gres": node_gres(resources), "gres_text": gres_text(resources)}
-    return [
-        ev.NodeUpdated(context.now_us, (node.node_id,), {"spec": replace(node.spec, **fields)})
-        for node in nodes
-    ]
+    return {"gres": node_gres(resources), "gres_text": gres_text(resources)}
 
 
 def _words(text: str) -> tuple[str, ...]:
