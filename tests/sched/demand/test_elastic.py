@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyslurm_ng.base.numbers import MINUTE_US, NO_VAL
+from pyslurm_ng.base.numbers import INFINITE, MINUTE_US, NO_VAL
 from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
@@ -71,6 +71,14 @@ def test_a_limit_is_not_cut_without_need(conf: str) -> None:
     """On idle nodes a job keeps what it asked for."""
     cluster = cluster_of(conf_of(conf))
     submit(cluster, whole(1, time_min_min=30), time_limit_min=180)
+    assert [start.time_limit_min for start in plan_of(cluster, conf).starts] == [NO_VAL]
+
+
+@KINDS
+def test_no_limit_is_not_cut_without_need(conf: str) -> None:
+    """A job without a limit that accepts half an hour has none on idle nodes."""
+    cluster = cluster_of(conf_of(conf))
+    submit(cluster, whole(1, time_min_min=30), time_limit_min=INFINITE)
     assert [start.time_limit_min for start in plan_of(cluster, conf).starts] == [NO_VAL]
 
 

@@ -123,7 +123,7 @@ class Demand:
 
     def lasting(self, limit_min: int, now_us: int) -> Demand:
         """Return the same demand with another time limit, as if it had not been looked for yet."""
-        if limit_min * MINUTE_US >= self.duration_us:
+        if limit_min >= self.duration_us // MINUTE_US:  # not quite whole where there is no limit
             return self
         lasting_demand = self.shorter.get(limit_min)
         if lasting_demand is None:
