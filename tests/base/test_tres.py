@@ -57,6 +57,7 @@ def test_bad_tres_are_refused(text: str) -> None:
         ("none", []),
         ("", []),
         ("gpu:0", []),
+        ("gpu:2,gpu:1", [Gres("gpu", "", 1)]),
     ],
 )
 def test_gres_requests_take_every_spelling(text: str, resources: list[Gres]) -> None:
@@ -64,7 +65,8 @@ def test_gres_requests_take_every_spelling(text: str, resources: list[Gres]) -> 
 
 
 @pytest.mark.parametrize(
-    "text", ["gpu:x:y:z", "gpu:", ":1", "gpu:a:b", "gpu:2,gpu:1", "gpu:2,gpu:a100:1", "gp u:1"]
+    "text",
+    ["gpu:x:y:z", "gpu:", ":1", "gpu:a:b", "gpu:2,gpu:a100:1", "gp u:1", ",".join(["a"] * 257)],
 )
 def test_bad_gres_requests_are_refused(text: str) -> None:
     with pytest.raises(TresError):

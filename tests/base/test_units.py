@@ -33,6 +33,7 @@ from pyslurm_ng.base.units import (
         ("128MB", 128),
         ("500kB", 1),
         ("0", 0),
+        (" 5", 5),
     ],
 )
 def test_memory_is_read_in_mib(text: str, mib: int) -> None:
@@ -41,7 +42,25 @@ def test_memory_is_read_in_mib(text: str, mib: int) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "lots", "4X", "-1", "1.5G", "G", "4B", "4GBB", "4GiB", "4 GB", "B", "GB", "9" * 30, "٣"],
+    [
+        "",
+        "lots",
+        "4X",
+        "5 ",
+        "1P",
+        "1PB",
+        "-1",
+        "1.5G",
+        "G",
+        "4B",
+        "4GBB",
+        "4GiB",
+        "4 GB",
+        "B",
+        "GB",
+        "9" * 30,
+        "٣",
+    ],
 )
 def test_bad_memory_is_refused(text: str) -> None:
     with pytest.raises(UnitError):
@@ -101,7 +120,9 @@ def test_limits_in_minutes_round_up() -> None:
     assert parse_time_limit_min("UNLIMITED") == INFINITE
 
 
-@pytest.mark.parametrize("text", ["", "abc", "1:2:3:4", "-", "1-2-3", ":", "1:", "1.5", "9" * 20])
+@pytest.mark.parametrize(
+    "text", ["", "abc", "1:2:3:4", "-", "1-2-3", ":", "1:", "1.5", "9" * 20, " 5", "5 "]
+)
 def test_bad_time_limits_are_refused(text: str) -> None:
     with pytest.raises(UnitError):
         parse_time_limit_s(text)

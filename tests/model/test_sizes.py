@@ -8,7 +8,7 @@ from pyslurm_ng.base.numbers import REQ_OVERCOMMIT
 from pyslurm_ng.ctld.queries.job_fields import detail_values
 from pyslurm_ng.model.amounts import requested_gres
 from pyslurm_ng.model.job import JobRequest
-from pyslurm_ng.model.sizes import cpus_of_each_gpu
+from pyslurm_ng.model.sizes import cpus_of_each_gpu, job_sizes
 from tests.model.clusters import cluster_of, conf_of, submit
 
 CONF = r"""
@@ -85,3 +85,10 @@ def test_gpus_that_several_options_name_are_counted_once(
     amounts = requested_gres(JobRequest(**fields), nodes=2, tasks=2)  # type: ignore[arg-type]
     assert amounts["gres/gpu"] == gpus
     assert amounts.get("gres/fpga", 2) == 2
+
+
+def test_tasks_that_are_counted_are_on_no_more_nodes_than_there_are_tasks() -> None:
+    """-n2 --gpus=9 never fits where a node has four GPUs, as in Slurm; --gpus=9 alone does."""
+    for ntasks, nodes in ((2, 2), (0, 9)):
+        sizes = job_sizes(JobRequest(gpus="9", ntasks=ntasks), None)
+        assert sizes.nodes_max == nodes

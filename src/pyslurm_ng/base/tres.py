@@ -18,6 +18,7 @@ _BUILTIN_RANK = {name: rank for rank, name in enumerate(BUILTIN_TRES)}
 _NAMED_TYPES = ("gres", "license", "bb", "fs", "ic")
 # Their amounts are MiB in the model and carry a memory suffix in text.
 _MEMORY_TRES = ("mem", "vmem", "fs/disk")
+_MOST_WORDS = 256  # of a request for generic resources
 _ALIASES = {"cpus": "cpu", "memory": "mem", "nodes": "node"}
 
 
@@ -115,7 +116,7 @@ def tres_name(text: str) -> str:
 
 def _amount(name: str, text: str, word: str) -> int:
     try:
-        return parse_mem_mib(text) if name in _MEMORY_TRES else parse_count(text)
+        return parse_mem_mib(text.strip(), "KMGTP") if name in _MEMORY_TRES else parse_count(text)
     except UnitError as error:
         raise TresError(f"{word}: {error}") from None
 
@@ -146,7 +147,7 @@ def parse_gres(text: str) -> tuple[Gres, ...]:
     """Return the resources of a request: ``gpu``, ``gpu:2``, ``gpu:a100:2``, ``gres/gpu=1`` lists.
 
     A count may have a suffix; without a count it is 1. ``none`` and the empty text ask for nothing.
-    A resource asked for with and without a type, or twice, is refused.
+    Of a resource named twice the last count holds, as in Slurm. With and without a type is refused.
 
     Raises:
         TresError: a text of another shape.
@@ -154,10 +155,11 @@ def parse_gres(text: str) -> tuple[Gres, ...]:
     if text.strip().lower() in ("", "none"):
         return ()
     resources: dict[tuple[str, str], Gres] = {}
-    for part in text.split(","):
+    words = text.split(",", _MOST_WORDS)
+    if len(words) > _MOST_WORDS:
+        raise TresError(f"more than {_MOST_WORDS} generic resources")
+    for part in words:
         gres = _parse_one_gres(part.strip())
-        if (gres.name, gres.type_name) in resources:
-            raise TresError(f"{part.strip()}: resource given twice")
         resources[gres.name, gres.type_name] = gres
     for name, type_name in resources:
         if type_name and (name, "") in resources:

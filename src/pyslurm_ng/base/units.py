@@ -27,15 +27,18 @@ def whole_number(text: str) -> int | None:
     return None
 
 
-def parse_mem_mib(text: str) -> int:
+def parse_mem_mib(text: str, suffixes: str = "KMGT") -> int:
     """Return MiB for ``4000``, ``64G``, ``1GB``, ``512K`` (rounded up): the default unit is MiB.
 
-    A unit may have a B after it and means the same, as with Slurm.
+    A unit may have a B after it and means the same. As with Slurm, blanks may stand before the
+    number and not behind it. Of TRES alone an amount may be in P.
 
     Raises:
-        UnitError: not an unsigned integer with one of K, M, G, T, P, or KB to PB, after it.
+        UnitError: not an unsigned integer with one of `suffixes`, or that and a B, after it.
     """
-    word = text.strip()
+    word = text.lstrip()
+    if word != word.rstrip() or word.upper().rstrip("B")[-1:] in set(_SUFFIXES) - set(suffixes):
+        raise UnitError(f"not an amount of memory: {text}")
     if word[-1:] in ("B", "b") and word[-2:-1].upper() in tuple(_SUFFIXES):
         word = word[:-1]
     number, shift = _number_and_shift(word, default_shift=20)
@@ -102,11 +105,12 @@ def parse_time_limit_s(text: str) -> int:
 
     Forms: ``minutes``, ``minutes:seconds``, ``hours:minutes:seconds``, ``days-hours``,
     ``days-hours:minutes``, ``days-hours:minutes:seconds``, ``-1``, ``INFINITE``, ``UNLIMITED``.
+    Blanks are refused.
 
     Raises:
         UnitError: any other text, or a time beyond 32 bits of minutes.
     """
-    word = text.strip()
+    word = text
     if word == "-1" or word.upper() in ("INFINITE", "UNLIMITED"):
         return INFINITE
     days_text, dash, rest = word.partition("-")

@@ -53,6 +53,12 @@ _NICE_LIMIT = 2147483645
 _COUNT_LIMIT = 2147483647
 
 
+# What a command says before the controller's reason.
+REFUSED = {
+    "salloc": "Job submit/allocate failed",
+    "sbatch": "Batch job submission failed",
+    "srun": "Unable to allocate resources",
+}
 NO_HOSTS = (
     "With Arbitrary distribution you need to specify a nodelist or hostfile with the -w option"
 )
@@ -198,16 +204,19 @@ def gres_flags(options: "OptionState", name: str, value: str) -> None:
 def extra_node_info(options: "OptionState", name: str, value: str) -> None:
     """Read `-B sockets[:cores[:threads]]`: least counts, `*` for any.
 
-    Of a range the lower end counts, and what follows the third number is not read, as in Slurm.
+    None may be 0. Of a range the lower end counts, and what follows the third number is not read,
+    as in Slurm.
     """
     fields = ("sockets_per_node", "cores_per_socket", "threads_per_core")
     ordinals = ("first", "second", "third")
     for part, field, ordinal in zip(value.split(":"), fields, ordinals, strict=False):
         word, dash, most = part.partition("-")
-        if word in ("", "*", "0") and not dash:
+        if word in ("", "*") and not dash:
             continue
         if not all(_is_small(text) for text in (word, *([most] if dash else []))):
             raise OptionError(f'Invalid numeric value "{part}" for {ordinal} arg of -B.', 1)
+        if not int(word):
+            raise OptionError(f"{REFUSED[options.command]}: Node count specification invalid", 1)
         options.request[field] = int(word)
 
 

@@ -7,6 +7,7 @@ from hypothesis import given, strategies as st
 
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.numbers import (
+    INFINITE,
     MINUTE_US,
     NO_VAL,
     REQ_EXCLUSIVE,
@@ -77,6 +78,14 @@ def test_later_begin_is_not_eligible() -> None:
 
 def test_time_min_above_the_limit_is_refused() -> None:
     assert Site().refused(time_limit_min=5, time_min_min=6) == Errno.ESLURM_INVALID_TIME_MIN_LIMIT
+
+
+def test_no_least_time_needs_no_limit() -> None:
+    """--time-min=0 alone is refused as in Slurm; beside --time=0 it means what it says."""
+    conf = "PartitionName=open Nodes=n4 MaxTime=INFINITE"
+    refusal = Site(conf).refused(partition="open", time_min_min=INFINITE)
+    assert refusal == Errno.ESLURM_INVALID_TIME_MIN_LIMIT
+    assert Site(conf).job(partition="open", time_limit_min=INFINITE, time_min_min=INFINITE)
 
 
 def test_memory_per_cpu_beyond_the_limit_takes_more_cpus() -> None:

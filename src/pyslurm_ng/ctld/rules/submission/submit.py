@@ -456,7 +456,8 @@ def _times(request: JobRequest, partition: Partition, now_us: int) -> int | Reje
             limit = min(max(1, left_min), partition.max_time_min)
         elif least > left_min:
             return Reject(Errno.ESLURM_INVALID_TIME_LIMIT)
-    if request.time_min_min != NO_VAL and request.time_min_min > limit:
+    is_endless = request.time_min_min == INFINITE and not is_given  # --time-min=0 alone
+    if is_endless or (request.time_min_min != NO_VAL and request.time_min_min > limit):
         return Reject(Errno.ESLURM_INVALID_TIME_MIN_LIMIT)
     return limit
 
