@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pwd
+from functools import partial
 from typing import cast
 
 from pyslurm_ng.base.error_texts import error_text
@@ -12,6 +12,7 @@ from pyslurm_ng.wire.auth import AuthError
 from pyslurm_ng.wire.auth_jwt import DEFAULT_LIFE_S, JwtVerifier
 from pyslurm_ng.wire.call import Call
 from pyslurm_ng.wire.messages import CreateToken, TokenCreated
+from pyslurm_ng.wire.user_ids import NotKnownYet
 
 
 class Tokens:
@@ -31,7 +32,11 @@ class Tokens:
         if verifier is None:
             call.error(Errno.ESLURM_NOT_SUPPORTED, "AuthAltTypes=auth/jwt is not configured")
             return
-        refusal = self._refusal(verifier, request, caller, via=call.peer.via)
+        try:
+            refusal = self._refusal(verifier, request, caller, via=call.peer.via)
+        except NotKnownYet as wait:
+            wait.later(partial(self.handle, call, caller))
+            return
         if refusal:
             call.error(Errno.ESLURM_ACCESS_DENIED, refusal)
             return
@@ -60,7 +65,7 @@ class Tokens:
         if via == "jwt":
             return f"{denied}: a token is not used to make another"
         if caller.uid in (0, verifier.service_uid):
-            return "" if not request.user or _is_known(request.user) else "no such user"
+            return "" if not request.user or _is_known(verifier, request.user) else "no such user"
         if request.user not in ("", caller.user_name):
             return f"{denied}: username= is for root and SlurmUser"
         if not verifier.settings.users_may_create:
@@ -68,8 +73,11 @@ class Tokens:
         return ""
 
 
-def _is_known(user: str) -> bool:
+def _is_known(verifier: JwtVerifier, user: str) -> bool:
     try:
-        return bool(pwd.getpwnam(user))
-    except (KeyError, ValueError):
+        verifier.users.of(user)
+    except NotKnownYet:
+        raise
+    except AuthError:
         return False
+    return True

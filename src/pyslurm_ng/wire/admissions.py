@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.wire import table
 from pyslurm_ng.wire.auth import Admission, Authenticator, AuthError, Peer
 from pyslurm_ng.wire.frame import BadFrame
 from pyslurm_ng.wire.table import MessageError
+from pyslurm_ng.wire.user_ids import NotKnownYet
 
 
 class Admissions:
@@ -29,9 +32,17 @@ class Admissions:
         self.has_proof = False
 
     def judge(
-        self, kind: str, flags: int, sequence: int, credential: bytes, body_bytes: int
-    ) -> Admission:
+        self,
+        kind: str,
+        flags: int,
+        sequence: int,
+        credential: bytes,
+        body_bytes: int,
+        later: Callable[[], None],
+    ) -> Admission | None:
         """Return the sender of a frame; the same one again until `let_in`.
+
+        None is a sender whose ids are being looked up: `later` is called when that has ended.
 
         Raises:
             BadFrame: no such request, too long, or no sender that is believed.
@@ -47,7 +58,11 @@ class Admissions:
             )
         if self._waiting is None:
             # Kept until there is room for the frame: a credential is accepted once.
-            self._waiting = self._sender(kind, sequence, credential)
+            try:
+                self._waiting = self._sender(kind, sequence, credential)
+            except NotKnownYet as wait:
+                wait.later(later)
+                return None
             self.has_proof = True
         return self._waiting
 
@@ -62,6 +77,8 @@ class Admissions:
             raise BadFrame("missing", "credentials are not accepted here", sequence)
         try:
             return self._authenticator.admit(credential, kind, self._audience)
+        except NotKnownYet:
+            raise
         except AuthError as error:
             raise BadFrame(error.cause, error.text, sequence) from error
 

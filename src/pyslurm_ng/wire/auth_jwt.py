@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import pwd
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
@@ -17,10 +16,11 @@ from typing import Any
 
 import msgspec
 
-from pyslurm_ng.base.numbers import NO_UID, SECOND_US
+from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.wire.auth import Admission, Authenticator, AuthError, Peer
 from pyslurm_ng.wire.auth_slurm import KeyFileError, read_secret
 from pyslurm_ng.wire.bearer import BEARER_MAGIC, MOST_TOKEN_BYTES
+from pyslurm_ng.wire.user_ids import UserIds
 
 HS256, RS256 = "HS256", "RS256"
 DEFAULT_KEY = "jwt_hs256.key"
@@ -31,8 +31,6 @@ LONGEST_LIFE_S = 100 * 365 * 86400
 MOST_JWKS_BYTES = 1 << 20
 MOST_KEYS = 100
 MOST_NAME = 255
-_NAMES_KEPT = 10_000
-_NAME_LIFE_US = 60 * SECOND_US
 _USUAL_CLAIMS = ("sun", "username")
 
 _wrapped = msgspec.msgpack.Decoder(tuple[str, str])
@@ -85,7 +83,10 @@ class JwtVerifier:
     clock_us: Callable[[], int]
     secret: bytes = b""
     keys: dict[str, Any] = field(default_factory=dict)
-    _people: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    users: UserIds = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.users = UserIds(self.clock_us)
 
     def user_of(self, token: str) -> str:
         """Return the user that a valid token is of.
@@ -160,31 +161,16 @@ class JwtVerifier:
         """Return whom a token acts for: its user, or the user that root or SlurmUser names.
 
         Raises:
+            NotKnownYet: a user is being looked up.
             AuthError: an invalid token, an unknown user, or one that may not act for another.
         """
         owner = self.user_of(token)
-        uid, gid = self._ids(owner)
+        uid, gid = self.users.of(owner)
         if user and user != owner:
             if uid not in (0, self.service_uid):
                 raise AuthError("not_their_token", f"the token of {owner} may not act as {user!r}")
-            uid, gid = self._ids(user)
+            uid, gid = self.users.of(user)
         return Peer(uid, gid, 0, "user", "jwt", "jwt", "jwt", cluster)
-
-    def _ids(self, name: str) -> tuple[int, int]:
-        """Return a user's ids; a name is looked up once a minute, since that may take long."""
-        now_us = self.clock_us()
-        known = self._people.get(name)
-        if known is None or known[2] < now_us:
-            try:
-                person = pwd.getpwnam(name)
-            except (KeyError, ValueError):
-                raise AuthError("unknown_user", f"user {name[:64]!r} is not known here") from None
-            if len(self._people) >= _NAMES_KEPT:
-                self._people.clear()
-            known = self._people[name] = (person.pw_uid, person.pw_gid, now_us + _NAME_LIFE_US)
-        if not 0 <= known[0] < NO_UID:
-            raise AuthError("unknown_user", f"user {name[:64]!r} has an impossible uid")
-        return known[0], known[1]
 
     def make(self, user: str, life_s: int) -> str:
         """Return a new token of a user.

@@ -267,7 +267,9 @@ class Connection(asyncio.Protocol):
         self, kind: str, flags: int, sequence: int, credential: bytes, body_bytes: int
     ) -> Admission | None:
         """Judge a frame by its head; see `frame.Parser`."""
-        admission = self._admissions.judge(kind, flags, sequence, credential, body_bytes)
+        judge = self._admissions.judge
+        if (admission := judge(kind, flags, sequence, credential, body_bytes, self.resume)) is None:
+            return None
         self._belong(admission.peer)
         if not self._has_room():
             return None
@@ -348,10 +350,8 @@ class Connection(asyncio.Protocol):
         self._server.refusals[error.cause] += 1
         if self._transport is None or self.is_closed:
             return
-        body = table.encode(ErrorReply(code_of(error), error.text))
-        flags = frame.FLAG_REPLY | frame.FLAG_ERROR
         self._outbox.write_all()
-        self._transport.write(frame.pack_frame("ErrorReply", error.sequence, body, flags))
+        self._transport.write(_refusal(error))
         self._transport.close()
         # Nothing more is read; calls still open end through connection_lost.
         self.is_closed = True
@@ -359,6 +359,12 @@ class Connection(asyncio.Protocol):
 
 
 _NOBODY = Holder(STRANGERS)
+
+
+def _refusal(error: BadFrame) -> bytes:
+    body = table.encode(ErrorReply(code_of(error), error.text))
+    flags = frame.FLAG_REPLY | frame.FLAG_ERROR
+    return frame.pack_frame("ErrorReply", error.sequence, body, flags)
 
 
 def _has_left(transport: asyncio.Transport | None) -> bool:

@@ -23,6 +23,7 @@ from pyslurm_ng.ctld.users.identities import Identities, Person
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.wire.auth import AuthError
 from pyslurm_ng.wire.http import HttpAnswer, HttpRequest
+from pyslurm_ng.wire.user_ids import NotKnownYet
 
 if TYPE_CHECKING:
     from pyslurm_ng.wire.auth import Peer
@@ -95,6 +96,8 @@ class Endpoint:
         else:
             try:
                 peer = request.peer or self._token_peer(request.headers)
+            except NotKnownYet as wait:
+                wait.later(partial(self.respond, request, answer))
             except AuthError as error:
                 answer(HttpAnswer(401, f"{error.text}\n".encode("ascii", "replace"), _ASKS))
             else:
