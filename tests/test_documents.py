@@ -299,6 +299,7 @@ PLAIN = frozenset(
     key
     keys
     kinds
+    known
     launch
     launcher
     launches

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import socket
+import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from pyslurm_ng.web.server import configuration
 from tests.cli.reference_cluster import queue
 from tests.web.front import CONF, FrontClient
 
+NODES = b"GET /slurm/v0.0.46/nodes HTTP/1.1\r\nHost: x\r\n\r\n"
 PING = b"GET /slurm/v0.0.46/ping HTTP/1.1\r\nHost: x\r\n\r\n"
 POST = b"POST /slurm/v0.0.46/job/submit HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 
@@ -130,6 +132,8 @@ def test_a_slow_body_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         (POST + b"Content-Length: -1\r\n\r\n", 400),
         (POST + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n{", 400),
         (POST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
+        (POST + b"Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n", 400),
+        (POST + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
         (b"GET /slurm/v0.0.46/ping HTTP/1.1\r\nHost: x\r\nX: a\nb\r\n\r\n", 400),
         (b"GET /%ff%fe HTTP/1.1\r\nHost: x\r\n\r\n", 404),
         (b"GET / HTTP/9.9\r\n\r\n", 404),
@@ -174,18 +178,32 @@ def test_idle_connections_give_way(tmp_path: Path) -> None:
     run(tmp_path / "s", story, most=4)
 
 
-def test_busy_connections_do_not(tmp_path: Path) -> None:
-    """If all are being answered, the next one is told to come back."""
+@pytest.mark.parametrize("is_answered", [False, True])
+def test_only_connections_that_are_answered_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_answered: bool
+) -> None:
+    """A body that does not come gives way; if all are being answered, 503 says to come back."""
+    goes_on = threading.Event()
+    usual = FrontClient.call
+
+    def slow(self: FrontClient, kind: str, *rest: Any) -> dict[str, Any]:
+        if kind == "ShowNodes":
+            goes_on.wait(20)
+        return usual(self, kind, *rest)
+
+    monkeypatch.setattr(FrontClient, "call", slow)
+    request = NODES if is_answered else POST + b"Content-Length: 10\r\n\r\n{"
 
     async def story(path: str, connections: set[Any]) -> None:
         busy = []
         for _ in range(2):
             reader, writer = await asyncio.open_unix_connection(path)
-            writer.write(POST + b"Content-Length: 10\r\n\r\n{")
+            writer.write(request)
             busy.append((reader, writer))
         while not all(connection.cycle for connection in connections):
             await asyncio.sleep(0)
-        assert (await answer(path, PING))[0] == 503
+        assert (await answer(path, PING))[0] == (503 if is_answered else 200)
+        goes_on.set()
         for _, writer in busy:
             writer.close()
 

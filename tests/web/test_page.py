@@ -166,3 +166,24 @@ def test_the_rest_interface_is_where_it_was() -> None:
 )  # fmt: skip
 def test_gpus_are_counted_from_their_text(text: str, count: int) -> None:
     assert views.gpu_count(text) == count
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 303),
+        ({"Sec-Fetch-Site": "same-origin", "Origin": "http://proxy.example"}, 303),
+        ({"Origin": "http://here.example"}, 303),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+    ],
+)
+def test_no_other_site_logs_a_visitor_in(headers: dict[str, str], status: int) -> None:
+    """As its own user: what the visitor submits then would be read by others."""
+    body = urlencode({"token": token_of("carol"), "next": "/"}).encode()
+    form = {"Content-Type": "application/x-www-form-urlencoded", "Host": "here.example", **headers}
+    answer = front(None, "", more=routes).request("POST", "/login", body, form)
+    assert answer.status == status
+    assert ("set-cookie" in answer.headers) == (status == 303)

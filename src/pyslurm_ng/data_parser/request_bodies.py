@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from pyslurm_ng.data_parser.schemas import Schema
 
 MOST_COMPLAINTS = 100
+MOST_WORDS = 100_000
 _MOST_SHOWN = 64
 _INTEGERS = {"int32": (-(2**31), 0xFFFF_FFFF), "int64": (-(2**63), 2**64 - 1)}
 _SLURM_TYPES = {
@@ -73,6 +74,9 @@ class Body:
         element = part.get("items", {})
         is_text = resolved(element, self._version).get("type") == "string"
         if isinstance(value, str) and is_text:
+            if value.count(",") > MOST_WORDS:
+                self._complain(self.errors, f"at most {MOST_WORDS} words are allowed", where)
+                return []
             value = [word for word in value.split(",") if word]
         elif isinstance(value, dict) and is_text:
             value = [f"{key}={text}" for key, text in value.items()]

@@ -9,13 +9,13 @@ from itertools import chain
 from typing import Any
 
 import msgspec
-from starlette.concurrency import iterate_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from pyslurm_ng.data_parser.schemas import conform, schema
 from pyslurm_ng.data_parser.yaml_text import from_json
 from pyslurm_ng.web.call import Answer, Call, Streamed
 from pyslurm_ng.web.refusal import NOT_ACCEPTABLE, Refusal
+from pyslurm_ng.web.rooms import Holding
 
 JSON, YAML = "application/json", "application/yaml"
 MOST_YAML_BYTES = 64 << 20
@@ -58,13 +58,20 @@ def document(call: Call, payload: Mapping[str, Any], answer: str) -> dict[str, A
     return whole
 
 
-def respond(call: Call, payload: Answer, answer: str, headers: Mapping[str, str]) -> Response:
-    """Return the response to a request that was answered."""
+def respond(
+    call: Call, payload: Answer, answer: str, headers: Mapping[str, str], holding: Holding
+) -> Response:
+    """Return the response to a request that was answered.
+
+    Raises:
+        Refusal: its form is not offered, or the requester has no room for it.
+    """
     form = media_type(headers.get("accept", ""))
     zipped = form == JSON and "gzip" in headers.get("accept-encoding", "").lower()
     if isinstance(payload, Streamed):
-        return _stream(call, payload, headers, form, zipped=zipped)
+        return _stream(call, payload, headers, form, holding, zipped=zipped)
     body = msgspec.json.encode(document(call, payload, answer))
+    holding.hold(len(body))
     tag = _tag(body)
     if _is_known(headers, tag):
         return Response(status_code=304, headers={"ETag": tag, **_USUAL})
@@ -93,8 +100,15 @@ def _is_known(headers: Mapping[str, str], tag: str) -> bool:
 
 
 def _stream(
-    call: Call, streamed: Streamed, headers: Mapping[str, str], form: str, *, zipped: bool
+    call: Call,
+    streamed: Streamed,
+    headers: Mapping[str, str],
+    form: str,
+    holding: Holding,
+    *,
+    zipped: bool,
 ) -> Response:
+    holding.hold(streamed.held_bytes)
     tag = _tag(streamed.fingerprint) if streamed.fingerprint else ""
     if tag and _is_known(headers, tag):
         call.close()
@@ -102,14 +116,16 @@ def _stream(
     more = {**streamed.more, **call.envelope(), "warnings": call.warnings}
     pieces = _begun(_pieces(call, streamed, more))
     if form == YAML:
-        return plain(200, _whole(pieces), YAML, tag=tag)
+        whole = _whole(pieces)
+        holding.hold(3 * len(whole))
+        return plain(200, whole, YAML, tag=tag)
     sent = {**_USUAL, "Vary": VARY}
     if tag:
         sent["ETag"] = tag
     if zipped:
         sent["Content-Encoding"] = "gzip"
         pieces = _gzipped(pieces)
-    return StreamingResponse(iterate_in_threadpool(pieces), 200, sent, JSON)
+    return StreamingResponse(holding.iterate(pieces), 200, sent, JSON)
 
 
 def _pieces(call: Call, streamed: Streamed, more: dict[str, Any]) -> Iterator[bytes]:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import functools
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-import anyio
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.data_parser.envelope import VERSIONS
@@ -24,17 +23,13 @@ from pyslurm_ng.web.answers import JSON, document, media_type, plain, respond
 from pyslurm_ng.web.bodies import parsed, query_of, read_body
 from pyslurm_ng.web.call import Answer, Call, Streamed
 from pyslurm_ng.web.daemons import Daemons
+from pyslurm_ng.web.known_users import KnownUsers
 from pyslurm_ng.web.operations import Operation, operations
-from pyslurm_ng.web.refusal import NOT_FOUND, TOO_MANY, Refusal, refusal_of
+from pyslurm_ng.web.refusal import NOT_FOUND, TOO_MANY, UNREACHABLE, Refusal, refusal_of
 from pyslurm_ng.web.requester import KINDS, Requester, SocketPeer, requester_of
+from pyslurm_ng.web.rooms import Holding, Holdings, Rooms, holding_of
 from pyslurm_ng.wire.daemon_link import SlurmError
 
-THREADS = 32
-"""Requests that daemons are asked at the same time."""
-OF_ONE_REQUESTER = 8
-"""Of these for one requester; others wait."""
-MOST_WAITING = 256
-WAITING_OF_ONE = 64
 UNKNOWN_PATH = "Invalid or unknown URL path"
 _RETRY_S = "1"
 
@@ -56,9 +51,11 @@ class Service:
     tags: frozenset[str] = frozenset(("slurm", "slurmdb", "util"))
     faults: Faults = field(default_factory=lambda: Faults(DaemonLog("slurmrestd")))
     by_key: dict[tuple[str, str, str], Operation] = field(default_factory=operations)
-    room: anyio.CapacityLimiter | None = None
-    rooms: dict[bytes, anyio.CapacityLimiter] = field(default_factory=dict)
-    waiting: Counter[bytes] = field(default_factory=Counter)
+    rooms: Rooms = field(default_factory=Rooms)
+    known_users: KnownUsers = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.known_users = KnownUsers(self.daemons, self.faults)
 
     def requester(self, request: Request) -> Requester:
         """Return who asks; for routes of other modules, too.
@@ -68,29 +65,17 @@ class Service:
         """
         peer = request.scope.get("state", {}).get("peer")
         assert peer is None or isinstance(peer, SocketPeer)
-        return requester_of(request.headers, peer, self.kinds)
+        return requester_of(request.headers, peer, self.kinds, self.daemons.user_claim)
 
-    async def in_thread(self, requester: Requester, work: Callable[[], Any]) -> Any:
-        """Return what blocking work gives; a requester has only so many threads.
+    async def believe(self, requester: Requester, request: Request, tag: str) -> Requester:
+        """Return a requester whom the daemons believe, with a place among their requests.
 
         Raises:
-            Refusal: too many requests wait.
+            Refusal: they do not, or too many wait.
         """
-        if self.room is None:
-            self.room = anyio.CapacityLimiter(THREADS)
-        share = requester.share
-        if self.waiting[share] >= WAITING_OF_ONE or self.waiting.total() >= MOST_WAITING:
-            raise Refusal(TOO_MANY, "slurmrestd is busy", source="slurmrestd")
-        own = self.rooms.setdefault(share, anyio.CapacityLimiter(OF_ONE_REQUESTER))
-        self.waiting[share] += 1
-        try:
-            async with own:
-                return await anyio.to_thread.run_sync(work, limiter=self.room)
-        finally:
-            self.waiting[share] -= 1
-            if not self.waiting[share]:
-                del self.waiting[share]
-                self.rooms.pop(share, None)
+        known = await self.known_users.check(requester, request, tag)
+        holding_of(request).enter(known.share)
+        return known
 
 
 def build_app(service: Service, more: list[BaseRoute] | None = None) -> Starlette:
@@ -107,6 +92,7 @@ def build_app(service: Service, more: list[BaseRoute] | None = None) -> Starlett
             routes.append(Route(variant, _endpoint(endpoint), methods=sorted(paths[path])))
     return Starlette(
         routes=routes,
+        middleware=[Middleware(Holdings, service.rooms)],
         exception_handlers={
             HTTPException: _wrong_path,
             Refusal: functools.partial(_refuse, service),
@@ -134,6 +120,11 @@ async def _serve(service: Service, path: str, request: Request) -> Response:
     if operation is None or version not in service.versions:
         raise Refusal(NOT_FOUND, UNKNOWN_PATH, source="slurmrestd")
     requester = service.requester(request)
+    media_type(request.headers.get("accept", ""))
+    requester = await service.believe(requester, request, operation.tag)
+    if operation.tag == "util" and not requester.is_known:
+        raise Refusal(UNREACHABLE, "Authentication failure: slurmctld does not answer",
+                      Errno.SLURM_PROTOCOL_AUTHENTICATION_ERROR, "slurmrestd")  # fmt: skip
     call = Call(operation.tag, version, requester, service.daemons, source=source_of(request))
     request.state.call = call
     call.path = {
@@ -141,24 +132,24 @@ async def _serve(service: Service, path: str, request: Request) -> Response:
     }
     call.query, call.warnings = query_of(request, operation)
     content = await read_body(request)
-    media_type(request.headers.get("accept", ""))
+    holding = holding_of(request)
 
     def work() -> Response:
         try:
-            return _answer(call, operation, content, request.headers)
+            return _answer(call, operation, content, request.headers, holding)
         except Refusal:
             raise
         except Exception as error:  # noqa: BLE001 - it costs this request only
             service.faults.note("request", f"{operation.method} {path} failed", error)
             raise Refusal(500, "internal error", source="slurmrestd") from None
 
-    answer = await service.in_thread(requester, work)
+    answer = await holding.in_thread(work)
     assert isinstance(answer, Response)
     return answer
 
 
 def _answer(
-    call: Call, operation: Operation, content: bytes, headers: Mapping[str, str]
+    call: Call, operation: Operation, content: bytes, headers: Mapping[str, str], holding: Holding
 ) -> Response:
     """Ask the daemons, in a thread."""
     try:
@@ -169,7 +160,7 @@ def _answer(
                 {"description": text, "source": where} for text, where in body.warnings
             ]
         answer: Answer = operation.handler(call)
-        response = respond(call, answer, operation.answer, headers)
+        response = respond(call, answer, operation.answer, headers, holding)
     except SlurmError as error:
         call.close()
         raise refusal_of(error, "Request failed", operation.path) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import msgspec
@@ -11,32 +12,38 @@ from starlette.requests import ClientDisconnect, Request
 from pyslurm_ng.data_parser.request_bodies import Body
 from pyslurm_ng.web.operations import Operation
 from pyslurm_ng.web.refusal import BAD_MEDIA, BAD_REQUEST, TOO_LONG, Refusal
+from pyslurm_ng.web.rooms import holding_of
 
 MOST_BODY_BYTES = 16 << 20
 """A script may have 4 MiB, an environment as much."""
 MOST_QUERY_BYTES = 16 << 10
+MOST_VALUES = 100_000
+"""Texts, lists and objects in a body: each costs far more here than its bytes."""
 BODY_S = 30.0
 """Within this time a body has to be there as a whole."""
 _SOURCE = "slurmrestd"
 _JSON_TYPES = ("application/json", "application/jsonrequest", "")
 
 
-async def read_body(request: Request) -> bytes:
+async def read_body(request: Request, most_bytes: int = 0) -> bytes:
     """Return a body.
 
     Raises:
         Refusal: too long, or too slow.
     """
+    most_bytes = most_bytes or MOST_BODY_BYTES
     length = request.headers.get("content-length", "")
-    if length and (not length.isdecimal() or int(length[:20]) > MOST_BODY_BYTES):
-        raise _too_long()
+    if length and (not length.isdecimal() or int(length[:20]) > most_bytes):
+        raise _too_long(most_bytes)
     body = bytearray()
+    holding = holding_of(request)
 
     async def collect() -> None:
         async for chunk in request.stream():
+            holding.hold(len(chunk))
             body.extend(chunk)
-            if len(body) > MOST_BODY_BYTES:
-                raise _too_long()
+            if len(body) > most_bytes:
+                raise _too_long(most_bytes)
 
     try:
         await asyncio.wait_for(collect(), BODY_S)
@@ -47,8 +54,8 @@ async def read_body(request: Request) -> bytes:
     return bytes(body)
 
 
-def _too_long() -> Refusal:
-    return Refusal(TOO_LONG, f"a body has at most {MOST_BODY_BYTES >> 20} MiB", source=_SOURCE)
+def _too_long(most_bytes: int) -> Refusal:
+    return Refusal(TOO_LONG, f"a body has at most {most_bytes >> 10} KiB", source=_SOURCE)
 
 
 def parsed(content: bytes, content_type: str, operation: Operation) -> Body | None:
@@ -62,6 +69,7 @@ def parsed(content: bytes, content_type: str, operation: Operation) -> Body | No
     kind = content_type.partition(";")[0].strip().lower()
     if kind not in _JSON_TYPES:
         raise Refusal(BAD_MEDIA, f"Content-Type: {_JSON_TYPES[0]} is taken", source=_SOURCE)
+    _check_values(content)
     try:
         value: Any = msgspec.json.decode(content) if content.strip() else {}
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -77,6 +85,16 @@ def parsed(content: bytes, content_type: str, operation: Operation) -> Body | No
             BAD_REQUEST, str(first["description"]), -1, str(first["source"]), more=rows[1:]
         )
     return body
+
+
+_PARTS = re.compile(rb'[\[{,]|"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+
+
+def _check_values(content: bytes) -> None:
+    """Refuse more values than a request needs, before any is made."""
+    for count, _ in enumerate(_PARTS.finditer(content)):
+        if count > 2 * MOST_VALUES:
+            raise Refusal(TOO_LONG, f"a body has at most {MOST_VALUES} values", source=_SOURCE)
 
 
 def query_of(request: Request, operation: Operation) -> tuple[dict[str, str], list[dict[str, str]]]:

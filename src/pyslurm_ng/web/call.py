@@ -10,7 +10,7 @@ from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.data_parser.envelope import NEWEST, envelope
 from pyslurm_ng.web.daemons import DaemonClient, Daemons
 from pyslurm_ng.web.refusal import NOT_BUILT, Refusal
-from pyslurm_ng.web.requester import Requester, group_name_of
+from pyslurm_ng.web.requester import Requester
 
 PLUGINS = {
     "slurm": ("openapi/slurmctld", "Slurm OpenAPI slurmctld"),
@@ -23,13 +23,15 @@ PLUGINS = {
 class Streamed:
     """An answer whose list is too long to be held: `records` are objects in JSON, some at a time.
 
-    `fingerprint` says what the list is made of, for its ETag; b"" where nothing does.
+    `fingerprint` says what the list is made of, for its ETag; b"" where nothing does. The list
+    keeps `held_bytes` until it is sent.
     """
 
     key: str
     records: Iterator[str]
     more: dict[str, Any]
     fingerprint: bytes
+    held_bytes: int = 0
 
 
 Answer = dict[str, Any] | Streamed
@@ -101,8 +103,8 @@ class Call:
             cluster=self.daemons.cluster,
             client={
                 "source": self.source,
-                "user": self.requester.name,
-                "group": group_name_of(self.requester.name),
+                "user": self.requester.name if self.requester.is_known else "",
+                "group": self.requester.group,
             },
             command=[],
             version=self.version,

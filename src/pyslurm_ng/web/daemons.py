@@ -12,6 +12,7 @@ from pyslurm_ng.wire.client import QUICK_KEYS, Client
 CONF_KEYS = (
     *QUICK_KEYS,
     "AccountingStorageType",
+    "AuthAltParameters",
     "TrackWCKey",
     "PreemptMode",
     "SlurmdParameters",
@@ -85,6 +86,15 @@ class Daemons:
         """The kind of accounting, "" for none."""
         kind = self.conf.get("AccountingStorageType", "")
         return "" if kind == "accounting_storage/none" else kind
+
+    @property
+    def user_claim(self) -> str:
+        """The claim that names a token's user, "" for the usual ones."""
+        for word in self.conf.get("AuthAltParameters", "").split(","):
+            name, _, value = word.strip().partition("=")
+            if name.lower() == "userclaimfield":
+                return value
+        return ""
 
     def client(self, requester: Requester, audience: str = "slurmctld") -> DaemonClient:
         """Return a client that asks for a requester."""

@@ -8,7 +8,7 @@ import stat
 
 from pyslurm_ng.web.options import BadOptions
 
-BACKLOG = 512
+BACKLOG = 4096
 
 
 def listeners(addresses: list[str]) -> list[socket.socket]:

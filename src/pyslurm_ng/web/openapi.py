@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from typing import Any
 
 import msgspec
@@ -122,13 +123,23 @@ def _schema(part: Any, version: str) -> Any:
 def routes(versions: tuple[str, ...], tags: frozenset[str]) -> list[Route]:
     """Return the routes at which the description is."""
 
+    making = threading.Lock()  # each text is made once, however many ask at first
+
     @functools.cache
-    def text() -> bytes:
+    def made_text() -> bytes:
         return description(versions, tags)
 
     @functools.cache
+    def made_yaml() -> bytes:
+        return from_json(made_text())
+
+    def text() -> bytes:
+        with making:
+            return made_text()
+
     def yaml() -> bytes:
-        return from_json(text())
+        with making:
+            return made_yaml()
 
     def as_json(request: Request) -> Response:
         return Response(text(), media_type="application/json")

@@ -12,13 +12,13 @@ from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.daemon.background import tell_systemd
 from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.daemon.process_settings import raise_open_files
-from pyslurm_ng.web import app as application
 from pyslurm_ng.web.app import Service, build_app
 from pyslurm_ng.web.daemons import Daemons
 from pyslurm_ng.web.listening import is_connection, is_pipe_or_file, listeners
 from pyslurm_ng.web.openapi import description
 from pyslurm_ng.web.options import BadOptions, Options
 from pyslurm_ng.web.page.routes import routes
+from pyslurm_ng.web.rooms import Rooms
 from pyslurm_ng.web.server import serve, serve_input
 
 
@@ -43,10 +43,11 @@ def run(options: Options, log: DaemonLog) -> int:
     _become(options)
     if options.checks_user and not is_inetd:
         _check_user(daemons)
-    application.THREADS = options.threads
     faults = Faults(log)
     _log_to(faults)
-    service = Service(daemons, options.kinds, options.versions, options.tags, faults)
+    service = Service(
+        daemons, options.kinds, options.versions, options.tags, faults, rooms=Rooms(options.threads)
+    )
     app = build_app(service, routes(service) if options.has_pages else [])
     if is_inetd:
         serve_input(app, options)

@@ -6,14 +6,20 @@ import asyncio
 import socket
 import struct
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
 
 from pyslurm_ng.web.requester import SocketPeer
 
 HEAD_S = 10.0
 """Within this time the head of a request has to be there."""
 MOST_CONNECTIONS = 1024
+_REQUEST, _BODY, _READER, _DAEMON = range(4)
+"""What a connection waits for; the last is no fault of its client."""
+_RESTING: WeakKeyDictionary[ServerState, dict[RestProtocol, None]] = WeakKeyDictionary()
+"""Of each server, connections at rest: the one at rest for longest first."""
 _BUSY = (
     b"HTTP/1.1 503 SERVICE UNAVAILABLE\r\nConnection: close\r\nRetry-After: 1\r\n"
     b"Content-Length: 0\r\n\r\n"
@@ -28,6 +34,7 @@ class RestProtocol(H11Protocol):
     def __init__(self, *args: Any, **keywords: Any) -> None:
         super().__init__(*args, **keywords)
         self._head_timer: asyncio.TimerHandle | None = None
+        self._resting = _RESTING.setdefault(self.server_state, {})
         self._since = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -41,22 +48,40 @@ class RestProtocol(H11Protocol):
             transport.write(_BUSY)
             transport.close()
             return
+        self._resting[self] = None
         self._await_head()
 
     def _make_room(self) -> bool:
-        """End the connection that has been at rest for longest; return whether there was one."""
+        """End the connection that has waited longest for its client; return whether one does.
+
+        Those at rest go first, then those whose body does not come, then those that do not read.
+        """
+        while self._resting:
+            first = next(iter(self._resting))
+            del self._resting[first]
+            if not first.transport.is_closing():
+                first.transport.abort()
+                return True
         others = [
             connection
             for connection in self.connections
             if isinstance(connection, RestProtocol)
             and connection is not self
-            and connection._is_at_rest()
+            and connection._waits_for() < _DAEMON
             and not connection.transport.is_closing()
         ]
         if not others:
             return False
-        min(others, key=lambda connection: connection._since).transport.abort()
+        slowest = min(others, key=lambda connection: (connection._waits_for(), connection._since))
+        slowest.transport.abort()
         return True
+
+    def _waits_for(self) -> int:
+        if self._is_at_rest():
+            return _REQUEST
+        if self.cycle.more_body:
+            return _BODY
+        return _READER if self.flow.write_paused else _DAEMON
 
     def _take_peer(self, connection: socket.socket) -> None:
         raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
@@ -72,12 +97,27 @@ class RestProtocol(H11Protocol):
         if self._is_at_rest() and self._head_timer is None:
             self._await_head()
         super().data_received(data)
-        if not self._is_at_rest():
+        if self._is_at_rest():
+            self._rest()
+        else:
             self._head_came()
+            self._resting.pop(self, None)
+
+    def on_response_complete(self) -> None:
+        """Rest until the next request."""
+        super().on_response_complete()
+        if self._is_at_rest() and not self.transport.is_closing():
+            self._rest()
+
+    def _rest(self) -> None:
+        """Be the last of those at rest to give way."""
+        self._resting.pop(self, None)
+        self._resting[self] = None
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End."""
         self._head_came()
+        self._resting.pop(self, None)
         super().connection_lost(exc)
 
     def _is_at_rest(self) -> bool:

@@ -50,6 +50,11 @@ class Refusal(Exception):
         ]
 
 
+def is_away(error: SlurmError) -> bool:
+    """Return whether a daemon did not answer, rather than refuse."""
+    return is_unreachable(error.code) and error.code not in _STATUS
+
+
 def refusal_of(
     error: SlurmError,
     description: str,
@@ -65,7 +70,7 @@ def refusal_of(
     """
     number = error.code
     status = UNPROCESSABLE
-    if is_unreachable(number) and number not in _STATUS:
+    if is_away(error):
         status = UNREACHABLE
     elif may_be_unknown and number in _UNKNOWN:
         status = NOT_FOUND

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import pwd
 from collections.abc import Mapping
@@ -21,18 +22,22 @@ _SOURCE = "slurmrestd"
 class Requester:
     """Who a request is for.
 
-    `credential` is what the daemons are shown, b"" for this process's own user. `name` is for
-    the answer's meta only: it is what a token claims, which the daemons verify later.
+    `credential` is what the daemons are shown, b"" for this process's own user. `name` is what a
+    token claims; it is nobody's until a daemon has accepted the token (`is_known`).
     """
 
     kind: str
     name: str
     credential: bytes = b""
+    group: str = ""
+    is_known: bool = False
 
     @property
     def share(self) -> bytes:
-        """Whose threads a request takes: a token's own, so that nobody takes another's."""
-        return self.credential or self.name.encode()
+        """Whose room a request takes: a user's, b"" for all together who are not believed."""
+        if not self.is_known:
+            return b""
+        return self.name.encode("utf-8", "replace") or self.credential
 
 
 @dataclass(frozen=True)
@@ -45,9 +50,12 @@ class SocketPeer:
 
 
 def requester_of(
-    headers: Mapping[str, str], peer: SocketPeer | None, kinds: frozenset[str]
+    headers: Mapping[str, str], peer: SocketPeer | None, kinds: frozenset[str], claim: str = ""
 ) -> Requester:
     """Return who asks.
+
+    Args:
+        claim: the claim that names a token's user, "" for the usual ones.
 
     Raises:
         Refusal: nobody who may ask, or a token that is none.
@@ -60,13 +68,13 @@ def requester_of(
     if token:
         if JWT not in kinds:
             raise _refused("tokens are not accepted here: slurmrestd -a rest_auth/jwt")
-        return _token_requester(token, name)
+        return _token_requester(token, name, claim)
     if peer is not None and LOCAL in kinds:
         return _local_requester(peer, name)
     raise _refused("no X-SLURM-USER-TOKEN")
 
 
-def _token_requester(token: str, name: str) -> Requester:
+def _token_requester(token: str, name: str, claim: str) -> Requester:
     if len(token) > MOST_TOKEN_BYTES or not token.isascii() or not token.isprintable():
         raise Refusal(
             BAD_REQUEST,
@@ -78,19 +86,25 @@ def _token_requester(token: str, name: str) -> Requester:
         raise Refusal(
             BAD_REQUEST, "X-SLURM-USER-NAME: no user's name", Errno.ESLURM_USER_ID_MISSING, _SOURCE
         )
-    return Requester(JWT, name or claimed_user(token), bearer_credential(token, name))
+    return Requester(JWT, name or claimed_user(token, claim), bearer_credential(token, name))
 
 
 def _local_requester(peer: SocketPeer, name: str) -> Requester:
     """Return this process's user, if it asks; root may use whatever runs here."""
     own = os.geteuid()
+    own_name, own_group = _own(own)
     if peer.uid not in (0, own):
-        raise _refused(
-            f"uid {peer.uid}: this slurmrestd acts for {user_name(own)} only; use a token"
-        )
-    if name and name != user_name(own):
+        raise _refused(f"uid {peer.uid}: this slurmrestd acts for {own_name} only; use a token")
+    if name and name != own_name:
         raise _refused(f"X-SLURM-USER-NAME: {name[:64]!r} needs a token")
-    return Requester(LOCAL, user_name(own))
+    return Requester(LOCAL, own_name, group=own_group, is_known=True)
+
+
+@functools.cache
+def _own(uid: int) -> tuple[str, str]:
+    """Return name and group of this process's user: the directory is asked once."""
+    name = user_name(uid)
+    return name, group_name_of(name)
 
 
 def _refused(text: str) -> Refusal:
@@ -103,10 +117,10 @@ def _refused(text: str) -> Refusal:
 
 
 def group_name_of(name: str) -> str:
-    """Return the name of a user's own group, "" if it is not known."""
+    """Return the name of a user's own group, "" if it is not known; may block."""
     import grp
 
     try:
         return grp.getgrgid(pwd.getpwnam(name).pw_gid).gr_name
-    except KeyError:
+    except (KeyError, ValueError, OverflowError):
         return ""

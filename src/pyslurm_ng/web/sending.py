@@ -1,4 +1,4 @@
-"""A bound on how slowly an answer may be read."""
+"""What all requests share: how slowly an answer may be read, and that a body has one length."""
 
 from __future__ import annotations
 
@@ -13,6 +13,19 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 
+_TWO_LENGTHS = b"Content-Length and Transfer-Encoding exclude each other\n"
+
+
+async def refuse_two_lengths(send: Send) -> None:
+    """Refuse a body whose length is named twice: a proxy may believe the other one."""
+    headers = [
+        (b"connection", b"close"), (b"content-type", b"text/plain"),
+        (b"content-length", str(len(_TWO_LENGTHS)).encode()),
+    ]  # fmt: skip
+    await send({"type": "http.response.start", "status": 400, "headers": headers})
+    await send({"type": "http.response.body", "body": _TWO_LENGTHS})
+
+
 class SlowReaders:
     """Ends the connection of a reader that takes nothing."""
 
@@ -25,7 +38,11 @@ class SlowReaders:
         async def send_in_time(message: Message) -> None:
             await asyncio.wait_for(send(message), SEND_S)
 
+        names = {name for name, _ in scope.get("headers", ())}
         try:
+            if {b"content-length", b"transfer-encoding"} <= names:
+                await refuse_two_lengths(send_in_time)
+                return
             await self._app(scope, receive, send_in_time)
         except asyncio.TimeoutError:
             # uvicorn closes a connection whose answer is not complete.

@@ -17,8 +17,11 @@ def bearer_credential(token: str, user: str = "") -> bytes:
     return BEARER_MAGIC + pack([token, user])
 
 
-def claimed_user(token: str) -> str:
-    """Return the user that a token claims to be of, without believing it; "" if it names none."""
+def claimed_user(token: str, claim: str = "") -> str:
+    """Return the user that a token claims to be of, without believing it; "" if it names none.
+
+    `claim` is the claim that userclaimfield names.
+    """
     from binascii import Error, a2b_base64
     from json import loads
 
@@ -32,7 +35,7 @@ def claimed_user(token: str) -> str:
         return ""
     if not isinstance(claims, dict):
         return ""
-    for name in ("sun", "username", "preferred_username", "sub"):
+    for name in (claim,) if claim else ("sun", "username"):
         if isinstance(claims.get(name), str):
             return str(claims[name])[:64]
     return ""

@@ -74,7 +74,7 @@ def _listed(call: Call, job_filter: dict[str, Any]) -> Answer:
     seal = blake2b(reply["records"], digest_size=16)
     seal.update(f"{call.version} {reply['last_update_us']} {call.requester.name}".encode())
     records = encode_jobs(reply, Compact, call.version)
-    return Streamed("jobs", records, more, seal.digest())
+    return Streamed("jobs", records, more, seal.digest(), len(reply["records"]))
 
 
 def update_time(call: Call) -> int:

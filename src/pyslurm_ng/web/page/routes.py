@@ -26,10 +26,12 @@ from pyslurm_ng.web.page.session import (
     log_out,
     visitor_of,
 )
-from pyslurm_ng.web.refusal import UNAUTHORIZED, Refusal, refusal_of
+from pyslurm_ng.web.refusal import UNAUTHORIZED, UNREACHABLE, Refusal, refusal_of
 from pyslurm_ng.web.requester import JWT, requester_of
+from pyslurm_ng.web.rooms import holding_of
 from pyslurm_ng.wire.daemon_link import SlurmError
 
+MOST_LOGIN_BYTES = 16 << 10
 _HERE = Path(__file__).parent
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -119,11 +121,11 @@ async def _in_thread(
         finally:
             call.close()
 
-    return await service.in_thread(visitor.requester, guarded)
+    return await holding_of(request).in_thread(guarded)
 
 
 async def _show(service: Service, look: Look, request: Request) -> Response:
-    visitor = visitor_of(service, request)
+    visitor = await visitor_of(service, request)
 
     def work(call: Call) -> Response:
         name, context = look(call, request)
@@ -193,7 +195,7 @@ def _empty_form(call: Call, request: Request) -> tuple[str, Context]:
 
 async def _act(service: Service, request: Request) -> Response:
     """Cancel, hold, release or requeue a job."""
-    visitor = visitor_of(service, request)
+    visitor = await visitor_of(service, request)
     check_seal(visitor, await form_of(request))
     job, verb = request.path_params["job"], request.path_params["verb"]
     await _in_thread(service, visitor, request, lambda call: changes.act(call, job, verb))
@@ -202,7 +204,7 @@ async def _act(service: Service, request: Request) -> Response:
 
 async def _submit(service: Service, request: Request) -> Response:
     """Submit the form, or say when its job would start."""
-    visitor = visitor_of(service, request)
+    visitor = await visitor_of(service, request)
     form = await form_of(request)
     check_seal(visitor, form)
     only_tests = "estimate" in form
@@ -232,15 +234,18 @@ async def _login(service: Service, request: Request) -> Response:
     follow = request.query_params.get("next", "/")
     if request.method == "GET":
         return _page("login.html", {"follow": follow, "wrong": "", "visitor": None})
-    form = await form_of(request)
+    form = await form_of(request, MOST_LOGIN_BYTES)
     token = form.get("token", "").strip()
     follow = form.get("next", "/")
     if not follow.startswith("/") or follow.startswith("//") or "\\" in follow:
         follow = "/"
     try:
-        requester = requester_of({"x-slurm-user-token": token}, None, service.kinds & {JWT})
-        visitor = Visitor(requester, "")
-        await _in_thread(service, visitor, request, _check_token)
+        claimed = requester_of(
+            {"x-slurm-user-token": token}, None, service.kinds & {JWT}, service.daemons.user_claim
+        )
+        known = await service.believe(claimed, request, "slurm")
+        if not known.is_known:
+            raise Refusal(UNREACHABLE, "slurmctld does not answer", source="slurmrestd")
     except Refusal as refusal:
         wrong = refusal.text or refusal.description
         context = {"follow": follow, "wrong": wrong, "visitor": None}
@@ -250,13 +255,8 @@ async def _login(service: Service, request: Request) -> Response:
     return response
 
 
-def _check_token(call: Call) -> None:
-    """Ask the controller something small: it is who believes a token or does not."""
-    call.controller.call("ShowLicenses", {"names": []})
-
-
 async def _logout(service: Service, request: Request) -> Response:
-    check_seal(visitor_of(service, request), await form_of(request))
+    check_seal(await visitor_of(service, request), await form_of(request))
     response = RedirectResponse("/login", 303, _HEADERS)
     log_out(response)
     return response

@@ -23,6 +23,7 @@ from pyslurm_ng.web.requester import Requester, SocketPeer, requester_of
 
 COOKIE = "pyslurm_token"
 MOST_FIELDS = 50
+_OTHER_SITE = "This form is too old, or comes from another site: open it again"
 _KEY = secrets.token_bytes(32)
 """Of this process: forms that were open during a restart have to be sent again."""
 
@@ -35,7 +36,7 @@ class Visitor:
     seal: str
 
 
-def visitor_of(service: Service, request: Request) -> Visitor:
+async def visitor_of(service: Service, request: Request) -> Visitor:
     """Return who looks.
 
     Raises:
@@ -45,7 +46,8 @@ def visitor_of(service: Service, request: Request) -> Visitor:
     headers: Mapping[str, str] = {"x-slurm-user-token": token} if token else request.headers
     peer = request.scope.get("state", {}).get("peer")
     assert peer is None or isinstance(peer, SocketPeer)
-    requester = requester_of(headers, peer, service.kinds)
+    requester = requester_of(headers, peer, service.kinds, service.daemons.user_claim)
+    requester = await service.believe(requester, request, "slurm")
     return Visitor(requester, _seal(token or requester.name))
 
 
@@ -53,13 +55,14 @@ def _seal(text: str) -> str:
     return hmac.digest(_KEY, text.encode("utf-8", "replace"), "sha256").hex()
 
 
-async def form_of(request: Request) -> dict[str, str]:
+async def form_of(request: Request, most_bytes: int = 0) -> dict[str, str]:
     """Return the fields of a form.
 
     Raises:
-        Refusal: it is none.
+        Refusal: it is none, or a page of another site sent it.
     """
-    content = await read_body(request)
+    _check_site(request)
+    content = await read_body(request, most_bytes)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise Refusal(BAD_REQUEST, "a form was expected", source="slurmrestd")
@@ -71,6 +74,24 @@ async def form_of(request: Request) -> dict[str, str]:
         raise Refusal(BAD_REQUEST, "a form was expected", source="slurmrestd") from None
 
 
+def _check_site(request: Request) -> None:
+    """Refuse what a browser says another site has sent; nobody logs others in as themselves.
+
+    Raises:
+        Refusal: another site's.
+    """
+    site = request.headers.get("sec-fetch-site", "")
+    origin = request.headers.get("origin", "")
+    host = request.headers.get("host", "")
+    is_ours = (
+        site in ("same-origin", "none")
+        if site
+        else not origin or (origin.partition("://")[2] == host)
+    )
+    if not is_ours:
+        raise Refusal(403, _OTHER_SITE, source="slurmrestd")
+
+
 def check_seal(visitor: Visitor, form: Mapping[str, str]) -> None:
     """Refuse a form that was not made for this visitor.
 
@@ -78,8 +99,7 @@ def check_seal(visitor: Visitor, form: Mapping[str, str]) -> None:
         Refusal: it was not.
     """
     if not hmac.compare_digest(form.get("seal", "").encode(), visitor.seal.encode()):
-        raise Refusal(403, "This form is too old, or comes from another site: open it again",
-                      source="slurmrestd")  # fmt: skip
+        raise Refusal(403, _OTHER_SITE, source="slurmrestd")
 
 
 def log_in(response: Response, token: str, *, is_secure: bool) -> None:
