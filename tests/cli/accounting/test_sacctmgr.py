@@ -635,3 +635,32 @@ def test_an_interactive_session_shows_its_lines(
     assert printed.stdout.startswith("sacctmgr: bogus\nsacctmgr: version\nslurm ")
     assert printed.stdout.endswith("\nsacctmgr: exit\n")
     assert (printed.stderr, printed.code) == ("invalid keyword: bogus\n", 1)
+
+
+def test_a_tree_begins_at_what_is_listed(commands: Commands) -> None:
+    """Accounts are indented below accounts that are listed, too, and not below hidden ones."""
+    show = ("sacctmgr", "-nP", "show", "assoc", "tree", "format=account,user", "where")
+    assert commands.run(*show, "account=chem").stdout == "chem|\n chem|bob\n chem|carol\n"
+    assert commands.run(*show, "user=alice").stdout == "physics|alice\n"
+
+
+def test_without_parents_a_limit_is_the_associations_own(commands: Commands) -> None:
+    """wopinfo hides what an association has from its parent, and the parent, too."""
+    modify = ("modify", "account", "physics", "set", "maxwall=2:00:00", "maxjobs=4")
+    assert commands.run("sacctmgr", "-i", *modify).code == 0
+    own = ("modify", "user", "alice", "set", "maxjobs=3")
+    assert commands.run("sacctmgr", "-i", *own).code == 0
+    show = ("sacctmgr", "-nP", "show", "assoc", "format=parentid,user,maxjobs,maxwall")
+    where = ("where", "user=alice")
+    assert commands.run(*show, "wopi", *where).stdout == "0|alice|3|\n"
+    assert commands.run(*show, *where).stdout.endswith("|alice|3|02:00:00\n")
+
+
+def test_coordinators_are_shown_where_they_are_asked_for(commands: Commands) -> None:
+    """As sacctmgr's manual says: only filled in with WithCoordinator."""
+    add = ("add", "coordinator", "account=chem", "names=bob")
+    assert commands.run("sacctmgr", "-i", *add).code == 0
+    for entity, name, shown in (("account", "chem", "bob"), ("user", "bob", "chem")):
+        show = ("sacctmgr", "-nP", "show", entity, name, "format=coordinators")
+        assert commands.run(*show).stdout == "\n"
+        assert commands.run(*show, "withcoord").stdout == f"{shown}\n"

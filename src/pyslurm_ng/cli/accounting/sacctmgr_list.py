@@ -73,6 +73,8 @@ def run(session: Session, entity: str, words: "list[str]") -> int:
     if entity == "user" and not format_text and _tracks_wckeys(session):
         text = text.replace("DefaultAccount", "DefaultAccount,DefaultWCKey", 1)
     fields = choose(text, "tree" in flags)
+    if "wopinfo" in flags:
+        flags.append("woplimits")  # as its manual says, but for the columns
     answer = session.call("ListEntities", {"entity": entity, "where": where, "flags": flags})
     rows = rows_of(answer)
     if entity == "runawayjobs":
@@ -82,8 +84,13 @@ def run(session: Session, entity: str, words: "list[str]") -> int:
     if "json" in session.options:
         return _print_json(session, entity, rows)
     if "tree" in flags:
+        _indent(rows)
+    if "wopinfo" in flags:
         for row in rows:
-            row["Account"] = " " * row.get("depth", 0) + row["Account"]
+            row["ParentID"], row["ParentName"] = 0, ""
+    if "withcoordinators" not in flags:
+        for row in rows:
+            row.pop("Coordinators", None)  # as in Slurm only this option fills them in
     if entity == "runawayjobs" and not rows:
         names = ",".join(value for key, _, value in where if key[:1].lower() == "c")
         print(f"Runaway Jobs: No runaway jobs found on cluster {names}")
@@ -92,6 +99,15 @@ def run(session: Session, entity: str, words: "list[str]") -> int:
         print(runaway_jobs.NOTE)
     _print_table(session, fields, rows, answer["now_us"])
     return runaway_jobs.offer(session, rows) if entity == "runawayjobs" else 0
+
+
+def _indent(rows: "list[Row]") -> None:
+    """Put a blank before an account for each account above it that is listed, too."""
+    depths: dict[tuple[str, int], int] = {}
+    for row in rows:
+        depth = depths.get((row["Cluster"], row["ParentID"]), -1) + 1
+        depths[row["Cluster"], row["ID"]] = depth
+        row["Account"] = " " * depth + row["Account"]
 
 
 def _print_json(session: Session, entity: str, rows: "list[Row]") -> int:
