@@ -119,7 +119,8 @@ def test_where_it_is_not_allowed(x11_cluster: LiveCluster, tmp_path: Path) -> No
     """Without PrologFlags=X11 commands refuse it, and so does slurmd what others may send."""
     text = Path(x11_cluster.environment["SLURM_CONF"]).read_text()
     (tmp_path / "slurm.conf").write_text(text.replace("PrologFlags=X11", ""))
+    variables: Any = {"SLURM_CONF": str(tmp_path / "slurm.conf"), "DISPLAY": "far:5"}
     for command in ("srun", "salloc"):
-        ran = x11_cluster.run(command, "--x11", "true", SLURM_CONF=str(tmp_path / "slurm.conf"))
+        ran = x11_cluster.run(command, "--x11", "true", **variables)
         assert ran.returncode == 1
         assert f"{command}: error: X11 forwarding not available" in ran.stderr

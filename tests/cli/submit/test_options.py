@@ -364,7 +364,7 @@ def test_usage_errors_are_getopts(words: list[str], text: str) -> None:
         (["--sockets-per-node=2"], {"ntasks": None}),
         (["--wait-all-nodes=1"], {"wait_all_nodes": 1}),
         (["--acctg-freq=task=30,energy=60"], {"acctg_freq": "task=30,energy=60"}),
-        (["-B", "0:4"], {"sockets_per_node": None, "cores_per_socket": 4}),
+        (["-B", "*:4"], {"sockets_per_node": None, "cores_per_socket": 4}),
         # GPUs of nodes are those that tasks are counted by.
         (["-N3", "-n3", "--gres=gpu:2", "--ntasks-per-gpu=1"], {"gpus": None}),
         # Fewer tasks than nodes come first: one GPU is enough for the one node that is left.

@@ -251,7 +251,12 @@ class Allocation:
         say(f"{self._command}: error: {lead}: {error_text(Errno.ESLURM_ALREADY_DONE)}")
 
     def _tell_revoked(self) -> None:
-        """Print that the allocation is given back; salloc prints a full stop after it."""
+        """Print that the allocation is given back; salloc prints a full stop after it.
+
+        Of `salloc --no-shell` it was never anyone's to hold, and nothing is said, as in Slurm.
+        """
+        if self._fields["is_kept"]:
+            return
         end = "" if self._command == "srun" else "."
         self._info(f"Job allocation {self.job_id} has been revoked{end}")
 

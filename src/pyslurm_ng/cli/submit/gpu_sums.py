@@ -1,5 +1,6 @@
 """GPU options that contradict each other, and Slurm's words about them."""
 
+from pyslurm_ng.base.numbers import REQ_NODES_SET
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.submit.option_values import MIXED_TYPES
 
@@ -94,7 +95,7 @@ def _check_sockets(request: "dict[str, Any]", per_node: int, per_socket: int) ->
 def _check_tasks(request: "dict[str, Any]", gpus: int, per_node: int, per_task: int) -> None:
     """Refuse if the GPUs of a task and of the job or a node give other tasks than --ntasks."""
     tasks_per_node = request.get("ntasks_per_node", 0)
-    low, high = request.get("nodes_min", 0), request.get("nodes_max", 0)
+    low, high = _nodes(request)
     tasks = request.get("ntasks") or tasks_per_node * max(1, low)
     if not per_task:
         return
@@ -125,7 +126,7 @@ def gpus_of_tasks(request: "dict[str, Any]") -> str:
         OptionError: the tasks are no multiple, or neither tasks nor nodes are counted.
     """
     per_gpu, tasks = request["ntasks_per_gpu"], request.get("ntasks", 0)
-    low, high = request.get("nodes_min", 0), request.get("nodes_max", 0)
+    low, high = _nodes(request)
     if tasks > per_gpu and tasks % per_gpu:
         raise _refusal(f"{_FAILED}, -n/--ntasks has to be a multiple of --ntasks-per-gpu.")
     if not tasks and (not low or high not in (0, low)):
@@ -134,6 +135,13 @@ def gpus_of_tasks(request: "dict[str, Any]") -> str:
             "node/ntask specification"
         )
     return str(-(-tasks // per_gpu) or low)
+
+
+def _nodes(request: "dict[str, Any]") -> "tuple[int, int]":
+    """Return the bounds of --nodes; names of nodes alone count no tasks."""
+    if not request.get("flags", 0) & REQ_NODES_SET:
+        return 0, 0
+    return request.get("nodes_min", 0), request.get("nodes_max", 0)
 
 
 def _refusal(text: str) -> OptionError:

@@ -382,14 +382,18 @@ def switches(options: "OptionState", name: str, value: str) -> None:
 
 
 def exclusive(options: "OptionState", name: str, value: "str | None") -> None:
-    """Read `--exclusive`: whole nodes, or nodes that only jobs of one user or segment share."""
+    """Read `--exclusive`: whole nodes, or nodes that only jobs of one user or segment share.
+
+    Of several the last holds.
+    """
     kinds = {"user": REQ_EXCLUSIVE_USER, "mcs": REQ_EXCLUSIVE_MCS, "topo": REQ_EXCLUSIVE_TOPO}
+    others = REQ_OVERSUBSCRIBE | REQ_EXCLUSIVE | sum(kinds.values())
     if not value or value.lower() in ("exclusive", "node"):
-        options.flag(REQ_EXCLUSIVE, REQ_OVERSUBSCRIBE)
+        options.flag(REQ_EXCLUSIVE, others & ~REQ_EXCLUSIVE)
     elif value.lower() == "oversubscribe":
         oversubscribe(options, name, None)
     elif value.lower() in kinds:
-        options.flag(kinds[value.lower()], REQ_OVERSUBSCRIBE)
+        options.flag(kinds[value.lower()], others & ~kinds[value.lower()])
     else:
         raise invalid(name)
 

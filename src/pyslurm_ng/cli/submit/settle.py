@@ -38,8 +38,8 @@ def settle(options: OptionState) -> "list[str]":
 
         warnings += settle_listed_tasks(options)
     warnings += _settle_nodes(options)
-    _settle_gpus(options)
     _settle_tasks(options)
+    _settle_gpus(options)
     _settle_licenses(options)
     _check_hosts(options)
     if 0 < options.request.get("deadline_us", 0) < options.request.get("begin_us", 0):

@@ -18,11 +18,20 @@ def read(options: "OptionState", name: str, value: "str | None") -> None:
     """Read --x11: all nodes, the first (the batch host is that) or the last.
 
     Raises:
-        OptionError: another word.
+        OptionError: another word, or no X server that clients could be forwarded to.
     """
     word = (value or "all").lower()
     if word not in _WORDS:
         raise OptionError(f"Invalid --x11 specification: {value}", 1)
+    from os import environ
+
+    display = environ.get("DISPLAY", "")
+    if not display:
+        raise OptionError("No DISPLAY variable set, cannot setup x11 forwarding.", 255)
+    if ":" not in display:
+        raise OptionError(
+            "Error parsing DISPLAY environment variable. Cannot use X11 forwarding.", 255
+        )
     options.settings[name] = word
 
 

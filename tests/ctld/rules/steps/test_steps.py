@@ -294,14 +294,15 @@ def test_allocation_ends_with_its_commands_status(
 
 
 def test_pending_allocation_is_revoked() -> None:
-    """Ctrl-C while salloc waits."""
+    """Ctrl-C while salloc waits; why it waited stays to be seen, as for scancel."""
     cluster = cluster_of()
     job = cluster.jobs[submit(cluster, JobRequest(ntasks=1))]
     job.script_hash = ""
+    job.reason = Reason.BeginTime
     decision = steps.complete_job(cluster, CompleteJob(bytes(16), job.job_id), context())
     assert isinstance(decision, Decision)
     apply_all(cluster, decision.events)
-    assert job.state == JobState.CANCELLED
+    assert (job.state, job.reason) == (JobState.CANCELLED, Reason.BeginTime)
     assert check(cluster) == []
 
 

@@ -565,6 +565,7 @@ def end_allocation(
             time_us=now_us,
             job_id=job.job_id,
             state=JobState.CANCELLED,
+            reason=job.reason,  # why it waited, as for scancel
             cancelled_by=job.uid if cancelled_by == NO_VAL else cancelled_by,
         )
         return [revoked, *dependency.after_end(cluster, job, JobState.CANCELLED, 0, now_us)]
