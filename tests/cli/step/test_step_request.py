@@ -64,6 +64,7 @@ def test_step_inherits_the_jobs_size() -> None:
         (["-c", "2"], {"cpus_per_task": 2, "flags": STEP_EXACT}),
         (["-c", "2", "--whole"], {"flags": 0}),
         (["--exclusive"], {"flags": STEP_EXACT}),
+        (["--exclusive=user"], {"flags": 0}),
         (["--exact", "--mem=0"], {"flags": STEP_EXACT | STEP_MEM_ZERO}),
         (["--overlap"], {"flags": STEP_OVERLAP}),
         (["--gres=none"], {"gres": "none"}),
@@ -211,6 +212,7 @@ def test_opposite_shares_of_nodes_are_refused(words: str, said: str) -> None:
         options_of(words.split(), {})
     assert (refused.value.text, refused.value.code) == (said, 1)
     assert options_of(["--exclusive"], {"SLURM_OVERLAP": "1"})
+    assert options_of(["--exclusive=user", "--whole"], {})
 
 
 def test_a_bare_id_is_of_steps_that_srun_leaves_alone() -> None:

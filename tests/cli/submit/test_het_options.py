@@ -82,10 +82,18 @@ def test_programs_side_by_side_in_an_ordinary_job_all_run_in_it() -> None:
     assert steps("a", ":", "b", environment={"SLURM_JOB_ID": "5"}) == [(["a"], 0), (["b"], 0)]
 
 
+def test_groups_are_of_heterogeneous_jobs_alone() -> None:
+    """In another job --het-group=0 names nothing, as in 22.05."""
+    with pytest.raises(OptionError, match="No directives to start application"):
+        steps("--het-group=0", "true", environment={"SLURM_JOB_ID": "5"})
+    assert [group for _, group in steps("--het-group=0", "true", environment={})] == [0]
+
+
 @pytest.mark.parametrize(
     ("argv", "text"),
     [
-        (["--het-group=3", "true"], "het group value of 3, but the job allocation has maximum"),
+        (["--het-group=0,3", "true"], "het group value of 3, but the job allocation has maximum"),
+        (["--het-group=3", "true"], r"exceeds highest hetjob index \(3 > \d\)"),
         (["a", ":", "--het-group=0", "b"], "Duplicate het groups"),
         (["--het-group=x", "true"], "Invalid --het-group value: x"),
         (["--het-group=1-0", "true"], "Invalid --het-group value: 1-0"),

@@ -108,7 +108,9 @@ def components(
         text = next((value for name, value in reversed(pairs) if name in _OPTIONS), None)
         # Without a heterogeneous job all programs run in the one there is.
         default = [index if size_text and len(commands) > 1 else 0]
-        for group in default if text is None else parse_groups(text):
+        for group in (
+            default if text is None else _chosen_groups(text, size_text, last, environment)
+        ):
             if group > last:
                 raise OptionError(
                     f"Attempt to run a job step with het group value of {group}, but the job "
@@ -121,6 +123,21 @@ def components(
     if size_text and len(set(groups)) < len(groups):
         raise OptionError("Duplicate het groups in single srun not supported", 1, "fatal: ")
     return made
+
+
+def _chosen_groups(
+    text: str, size_text: str, last: int, environment: "Mapping[str, str]"
+) -> "list[int]":
+    """Return the numbers of --het-group; in a job that is not heterogeneous there are none."""
+    groups = parse_groups(text)
+    if len(groups) == 1 and groups[0] > last:
+        raise OptionError(
+            f"Requested het-group offset exceeds highest hetjob index ({groups[0]} > {last})", 1
+        )
+    if groups == [0] and not size_text and "SLURM_JOB_ID" in environment:
+        text = "No directives to start application on any available hetjob components"
+        raise OptionError(text, 1)
+    return groups
 
 
 def check_allowed(scheduler_parameters: str) -> None:

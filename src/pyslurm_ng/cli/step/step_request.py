@@ -59,15 +59,21 @@ def check_settings(options: "Options") -> None:
 def _check_shares(options: "Options") -> None:
     """Refuse options that say opposite things about what a step has of its nodes."""
     typed = {name for name, (source, _) in options.given.items() if source == COMMAND_LINE}
-    if "whole" in typed and typed & {"exact", "exclusive"}:
+    if "whole" in typed and ("exact" in typed or (_is_exclusive(options) and "exclusive" in typed)):
         raise OptionError("--exact and --whole are mutually exclusive.", 1)
     if {"exclusive", "overlap"} <= typed:
         raise OptionError("--exclusive and --overlap are mutually exclusive", 1)
 
 
+def _is_exclusive(options: "Options") -> bool:
+    """Return whether a step shares no CPUs; `--exclusive=user` and the like are about the job."""
+    _, value = options.given.get("exclusive", (0, "user"))
+    return (value or "").lower() not in ("user", "mcs", "topo", "oversubscribe")
+
+
 def _need_terminal(options: "Options") -> None:
     """Leave --pty out where srun itself writes to no terminal, as Slurm does."""
-    if "pty" not in options.settings:
+    if "pty" not in options.settings or "test-only" in options.settings:
         return
     try:
         os.get_terminal_size(1)
@@ -84,7 +90,7 @@ def _check_relative(options: "Options") -> None:
     if _chose_nodes(options):
         text = "-r,--relative not allowed with -w,--nodelist or -x,--exclude."
         raise OptionError(text, 1)
-    if not options.settings.get("jobid"):
+    if not options.settings.get("jobid") and "test-only" not in options.settings:
         text = "--relative option invalid for job allocation request"
         raise OptionError(text, 1, "fatal: ")
 
@@ -108,7 +114,7 @@ def step_flags(options: "Options") -> int:
         flags |= STEP_OVERLAP
     cpus_given = _came_from(options, "cpus-per-task") == COMMAND_LINE
     is_whole = "whole" in options.settings or is_external
-    if not is_whole and ("exact" in options.settings or "exclusive" in options.given or cpus_given):
+    if not is_whole and ("exact" in options.settings or _is_exclusive(options) or cpus_given):
         flags |= STEP_EXACT
     if options.has_flag(REQ_NO_KILL):
         flags |= STEP_NO_KILL

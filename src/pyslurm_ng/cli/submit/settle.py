@@ -359,7 +359,8 @@ def _with_more(word: str, task_counts: "dict[str, int]") -> str:
 
 
 def _is_step(options: OptionState) -> bool:
-    return options.command == "srun" and "SLURM_JOB_ID" in os.environ
+    has_job = "SLURM_JOB_ID" in os.environ or bool(options.settings.get("jobid"))
+    return options.command == "srun" and has_job
 
 
 def _source(options: OptionState, name: str) -> int:
