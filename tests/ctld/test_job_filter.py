@@ -7,7 +7,7 @@ import pytest
 from pyslurm_ng.base.errors import Reject
 from pyslurm_ng.base.numbers import MOST_IDS
 from pyslurm_ng.base.sluid import sluid_number, sluid_text
-from pyslurm_ng.ctld.job_filter import TOO_MANY, JobFinder, Part, agrees, job_id_text
+from pyslurm_ng.ctld.job_filter import SCATTERED, TOO_MANY, JobFinder, Part, agrees, job_id_text
 from pyslurm_ng.ctld.rules.context import Context
 from pyslurm_ng.ctld.rules.orders.cancel import cancel_jobs
 from pyslurm_ng.ctld.rules.orders.job_orders import hold_jobs
@@ -215,3 +215,26 @@ def test_the_mark_of_a_default_wckey_need_not_be_named() -> None:
         test = agrees(cluster, JobFilter(wckeys=[named_key]), NOW_US)
         assert not isinstance(test, Reject)
         assert test(job) == is_meant
+
+
+@pytest.mark.parametrize(
+    ("names", "is_refused"),
+    [
+        (["1_[0-99998:2]"], False),
+        (["1_[0-40000:7]"], False),
+        (["1_[0-99999:7]"], True),
+        (["1_[0-40000:7]", "1_[40003-80000:7]"], True),
+    ],
+)
+def test_an_array_is_not_scattered_over_many_ranges(names: list[str], is_refused: bool) -> None:
+    """RELIABILITY 46: half a million ranges cost seconds whenever anything read the record."""
+    cluster = with_arrays(100_000, 1)
+    context = Context(conf_of(FOUR_NODES), START_US, ROOT)
+    decisions = [
+        hold_jobs(cluster, HoldJobs(bytes(16), names), context),
+        cancel_jobs(cluster, CancelJobs(bytes(16), JobFilter(jobs=names)), context),
+    ]
+    assert [decision == SCATTERED for decision in decisions] == [is_refused] * 2
+    assert [isinstance(decision, Reject) for decision in decisions] == [is_refused] * 2
+    # A listing changes nothing.
+    assert not isinstance(JobFinder(cluster).several(names), Reject)

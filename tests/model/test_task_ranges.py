@@ -68,3 +68,11 @@ def test_half_a_million_tasks_are_not_looked_at_one_by_one() -> None:
 def test_text_is_slurms() -> None:
     """Ranges, steps and lone ids as squeue shows them."""
     assert task_ranges.text(((0, 9, 1), (12, 12, 1), (20, 26, 2))) == "0-9,12,20-26:2"
+
+
+def test_too_many_ranges_are_none() -> None:
+    """And no more of them are made than are allowed."""
+    most = task_ranges.MOST_RANGES
+    marks = bytearray(b"\0\1\1") * (most + 1)
+    assert task_ranges.few_from_marks(marks) is None
+    assert task_ranges.few_from_marks(marks[:-3]) == task_ranges.from_marks(marks[:-3])

@@ -30,6 +30,11 @@ _IDS_AT_ONCE = 32
 TOO_MANY = Reject(
     Errno.ESLURM_NOT_SUPPORTED, "the ids of one request name too many tasks; name fewer at a time"
 )
+SCATTERED = Reject(
+    Errno.ESLURM_NOT_SUPPORTED,
+    "the tasks that are left of an array would be scattered over more than "
+    f"{task_ranges.MOST_RANGES} ranges",
+)
 
 JobTest = Callable[["Job"], bool]
 Part = tuple["Job", task_ranges.TaskRanges]
@@ -44,11 +49,16 @@ class JobFinder:
 
     Attributes:
         is_over: ids named too much; nothing more is found.
+        refusal: what the user is told then.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, *, splits: bool = False) -> None:
+        """Begin; with `splits` what is found of an array's record will be split off it."""
         self.cluster = cluster
         self.is_over = False
+        self.refusal = TOO_MANY
+        self._splits = splits
+        self._taken: dict[int, int] = {}  # of records, as numbers, by job id
         self._left = _MOST_WORK + 2 * len(cluster.jobs)
         self._groups: dict[int, list[Job]] | None = None
         self._records: dict[int, list[Job]] = {}  # of arrays
@@ -91,7 +101,7 @@ class JobFinder:
             matching = self.find(names[0] if len(names) == 1 else _joined(names))
             unknown += self._named_nothing(names, matching)
             if self.is_over:
-                return TOO_MANY
+                return self.refusal
             for job, tasks in matching:
                 parts[job.job_id, tasks] = (job, tasks)
         return list(parts.values()), unknown
@@ -243,9 +253,22 @@ class JobFinder:
             return None
         if inside == own:
             return ()
-        meant = task_ranges.from_marks(inside.to_bytes(end, "little"))
+        meant = task_ranges.few_from_marks(inside.to_bytes(end, "little"))
+        if meant is None or not self._may_split(job.job_id, own, inside, end):
+            self.refusal = SCATTERED if meant else TOO_MANY
+            self._spend(self._left + 1)
+            return None
         self._spend(2 * len(meant))
         return meant
+
+    def _may_split(self, job_id: int, own: int, inside: int, end: int) -> bool:
+        """Return whether what splits leave of a record has not too many ranges."""
+        if not self._splits:
+            return True
+        taken = self._taken[job_id] = self._taken.get(job_id, 0) | inside
+        rest = task_ranges.few_from_marks((own & ~taken).to_bytes(end, "little"))
+        self._spend(len(rest or ()) // _IDS_AT_ONCE)
+        return rest is not None
 
 
 def _joined(names: list[JobName]) -> JobName:

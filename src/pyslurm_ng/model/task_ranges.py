@@ -6,6 +6,10 @@ A range of 100,000 tasks is one triple, so an array costs the same whatever its 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
+
+MOST_RANGES = 8192
+"""In one record of an array. All that reads or changes the record costs as much as it has."""
 
 TaskRange = tuple[int, int, int]
 TaskRanges = tuple[TaskRange, ...]
@@ -107,26 +111,32 @@ def from_tasks(task_ids: Iterable[int]) -> TaskRanges:
 
 
 def from_marks(marks: bytes | bytearray) -> TaskRanges:
-    """Return the ranges that `from_tasks` finds for the ids that have a 1 in `marks`.
+    """Return the ranges that `from_tasks` finds for the ids that have a 1 in `marks`."""
+    return tuple(_marked(marks))
 
-    Long progressions are found by comparing ever longer pieces, not task by task.
-    """
-    ranges: list[TaskRange] = []
+
+def few_from_marks(marks: bytes | bytearray) -> TaskRanges | None:
+    """Return the ranges as `from_marks`, None if one record may not have so many."""
+    ranges = tuple(islice(_marked(marks), MOST_RANGES + 1))
+    return ranges if len(ranges) <= MOST_RANGES else None
+
+
+def _marked(marks: bytes | bytearray) -> Iterator[TaskRange]:
+    """Yield ranges; long progressions are found by comparing ever longer pieces, not each task."""
     first = marks.find(1)
     while first >= 0:
         second = marks.find(1, first + 1)
         if second < 0:
-            ranges.append((first, first, 1))
-            break
+            yield (first, first, 1)
+            return
         step = second - first
         last = second + step * _repeats(marks, second + 1, b"\0" * (step - 1) + b"\1")
         if last == second and step > 1:
-            ranges.append((first, first, 1))
+            yield (first, first, 1)
             first = second
             continue
-        ranges.append((first, last, step))
+        yield (first, last, step)
         first = marks.find(1, last + 1)
-    return tuple(ranges)
 
 
 def _repeats(marks: bytes | bytearray, begin: int, piece: bytes) -> int:

@@ -440,7 +440,7 @@ def _steps_asked_for(cluster: Cluster, texts: list[str]) -> dict[int, set[int]] 
             return Reject(Errno.ESLURM_INVALID_JOB_ID)
         for job, _ in finder.find(name):
             steps.setdefault(job.job_id, set()).add(name.step)
-    return job_filter.TOO_MANY if finder.is_over else steps
+    return finder.refusal if finder.is_over else steps
 
 
 def _steps_in_order(job: Job) -> list[Step]:

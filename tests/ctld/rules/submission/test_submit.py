@@ -1007,3 +1007,9 @@ def test_an_empty_account_is_refused_only_where_accounts_are_enforced() -> None:
 def test_empty_names_in_a_list_of_partitions_are_passed_over() -> None:
     """`-p main,` means main."""
     assert Site().job(partition="main,,").partition == "main"
+
+
+def test_an_array_of_too_many_ranges_is_refused() -> None:
+    """Two steps that meet make half a million ranges of a short text."""
+    with pytest.raises(ArrayError, match="more than 8192 ranges"):
+        parse_array("0-3999996:7,1-3999999:11", 4_000_001)

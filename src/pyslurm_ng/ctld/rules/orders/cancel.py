@@ -48,13 +48,13 @@ def cancel_jobs(cluster: Cluster, request: CancelJobs, context: Context) -> Deci
         return agrees
     work = _Cancelling(cluster, request, context)
     if request.filter.jobs:
-        finder = job_filter.JobFinder(cluster)
+        finder = job_filter.JobFinder(cluster, splits=True)
         for index, text in enumerate(request.filter.jobs):
             if index and work.part.is_over(index - 1):
                 break
             work.named(index, text, finder, agrees)
             if finder.is_over:
-                return job_filter.TOO_MANY
+                return finder.refusal
     else:
         parts: Iterator[job_filter.Part] = (
             (job, ())

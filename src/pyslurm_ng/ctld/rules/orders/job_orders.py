@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from pyslurm_ng.base.errors import Errno, Reject, error_text
 from pyslurm_ng.base.numbers import NO_VAL, SIGNAL_REQUEUED
-from pyslurm_ng.ctld.job_filter import TOO_MANY, JobFinder, Part, job_id_text
+from pyslurm_ng.ctld.job_filter import JobFinder, Part, job_id_text
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.ends import job_end
 from pyslurm_ng.ctld.rules.ends.requeue import requeue_rules, requeued
@@ -65,13 +65,13 @@ class Steering:
 
         With `live_only` the id of a job that is over is no error.
         """
-        finder, part = JobFinder(self.cluster), self.part
+        finder, part = JobFinder(self.cluster, splits=True), self.part
         for index, text in enumerate(texts):
             if index and part is not None and part.is_over(index - 1):
                 return
             parts = finder.named(text)
             if finder.is_over:
-                self._refused = TOO_MANY
+                self._refused = finder.refusal
                 return
             goes_on = part is not None and part.goes_on(index)
             if not parts and not goes_on:

@@ -50,7 +50,10 @@ def parse_array(text: str, max_array_size: int) -> JobArray:
     parts = [_range(word) for word in body.split(",")]
     if any(last >= max_array_size for _, last, _ in parts):
         raise ArrayError(f"a task id is not below MaxArraySize={max_array_size}")
-    return JobArray(_merged(parts), limit)
+    ranges = _merged(parts)
+    if ranges is None:
+        raise ArrayError(f"more than {task_ranges.MOST_RANGES} ranges of tasks")
+    return JobArray(ranges, limit)
 
 
 def _range(word: str) -> TaskRange:
@@ -73,9 +76,22 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _merged(parts: list[TaskRange]) -> TaskRanges:
-    """Return ascending ranges without repeats; long ones are not taken apart unless they meet."""
+def _merged(parts: list[TaskRange]) -> TaskRanges | None:
+    """Return ascending ranges without repeats; None if they are too many.
+
+    Long ones are not taken apart unless they meet.
+    """
     ordered = sorted(dict.fromkeys(parts))
+    if len(ordered) <= task_ranges.MOST_RANGES:
+        whole = _kept_whole(ordered)
+        if whole:
+            return whole
+    marks = task_ranges.named(ordered, max(last for _, last, _ in ordered) + 1)
+    return task_ranges.few_from_marks(marks)
+
+
+def _kept_whole(ordered: list[TaskRange]) -> TaskRanges:
+    """Return long ranges as they were written, or joined; () if they have to be taken apart."""
     are_apart = all(left[1] < right[0] for left, right in pairwise(ordered))
     if are_apart and any(last > first for first, last, _ in ordered):
         return tuple(ordered)
@@ -83,8 +99,7 @@ def _merged(parts: list[TaskRange]) -> TaskRanges:
         joined = _joined(ordered)
         if task_ranges.count(joined) > _MOST_TAKEN_APART:
             return joined
-    marks = task_ranges.named(ordered, max(last for _, last, _ in ordered) + 1)
-    return task_ranges.from_marks(marks)
+    return ()
 
 
 def _joined(ordered: list[TaskRange]) -> TaskRanges:
