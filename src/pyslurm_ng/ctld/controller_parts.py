@@ -31,6 +31,7 @@ from pyslurm_ng.ctld.nodes.file_credentials import FileCredentials
 from pyslurm_ng.ctld.nodes.node_service import NodeService
 from pyslurm_ng.ctld.nodes.run_times import RunTimes
 from pyslurm_ng.ctld.nodes.sender import Sender
+from pyslurm_ng.ctld.open_calls import event_feed
 from pyslurm_ng.ctld.open_calls.allocations import Allocations
 from pyslurm_ng.ctld.open_calls.job_watch import JobWatch
 from pyslurm_ng.ctld.open_calls.notices import Notices
@@ -341,16 +342,12 @@ class ControllerParts:
             notify=allocations.notify,
         )
         self.writer.observe(self.job_programs.applied, is_brittle=True)
-        self.fences = Fences(
-            self.writer,
-            self.soft,
-            self.configuration.conf,
-            self.hooks,
-            now_us=self.clock.now_us,
-            log=self._log,
-        )
+        conf, now_us = self.configuration.conf, self.clock.now_us
+        self.fences = Fences(self.writer, self.soft, conf, self.hooks, now_us=now_us, log=self._log)
         service.more["CreateToken"] = Tokens(self._beginning.identity.tokens).handle
         service.more["NotifyJob"] = Notices(self.writer, allocations, self.sender).handle
+        in_force = lambda: self.configuration.conf  # noqa: E731
+        event_feed.connect(self.writer, service.more, in_force, self._edges)
 
     def _build_checkpointer(self) -> None:
         begun, log = self._beginning, self._log

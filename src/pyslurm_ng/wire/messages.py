@@ -11,6 +11,7 @@ import msgspec
 from pyslurm_ng.wire import (
     crontab_messages,
     dbd_messages,
+    event_messages,
     job_messages,
     node_loss_messages,
     node_messages,
@@ -160,6 +161,7 @@ class TokenIssued(msgspec.Struct, frozen=True):
 TOPICS = (
     crontab_messages,
     dbd_messages,
+    event_messages,
     job_messages,
     node_loss_messages,
     node_messages,

@@ -1,0 +1,146 @@
+"""What events tell listeners: a word for each, and the job or nodes after it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pyslurm_ng.base import hostlist
+from pyslurm_ng.base.job_ids import JobIdError, parse_job_id
+from pyslurm_ng.base.numbers import NO_VAL
+from pyslurm_ng.ctld.job_filter import job_id_text
+from pyslurm_ng.ctld.queries.job_fields import nodes_text
+from pyslurm_ng.ctld.queries.private_data import Audience
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.cluster import Cluster, node_state
+from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.states import Reason, reason_text
+from pyslurm_ng.model.touched import touched_nodes
+from pyslurm_ng.wire.event_messages import JobEvent, NodeEvent
+
+JOB_WORDS: dict[type, str] = {
+    ev.JobSubmitted: "submitted",
+    ev.JobUpdated: "updated",
+    ev.JobEligible: "eligible",
+    ev.ArrayTaskSplit: "split",
+    ev.JobAllocated: "allocated",
+    ev.JobStarted: "started",
+    ev.JobSuspended: "suspended",
+    ev.JobResumed: "resumed",
+    ev.JobResized: "resized",
+    ev.JobCompleting: "completing",
+    ev.JobRequeued: "requeued",
+    ev.JobEnded: "ended",
+}
+NODE_WORDS: dict[type, str] = {
+    ev.NodeRegistered: "registered",
+    ev.NodeUpdated: "updated",
+    ev.NodesDown: "down",
+    ev.NodesReturned: "returned",
+    ev.NodesSilent: "silent",
+    ev.NodesPowered: "powered",
+    ev.NodeRebootIssued: "rebooting",
+}
+CHANGES_RIGHTS = frozenset((ev.ConfigLoaded, ev.PartitionUpdated, ev.PartitionDeleted))
+"""Behind these listeners may see less than before."""
+
+JobTest = Callable[[Job], bool]
+
+
+def job_event(cluster: Cluster, event: ev.AnyEvent, sequence: int) -> tuple[JobEvent, Job] | None:
+    """Return what to tell of an event about a job, and the job; None of others."""
+    what = JOB_WORDS.get(type(event))
+    if what is None:
+        return None
+    job = cluster.jobs.get(getattr(event, "job_id", 0))
+    if job is None:
+        return None
+    is_array = job.array_task_id != NO_VAL
+    told = JobEvent(
+        sequence=sequence,
+        time_us=event.time_us,
+        what=what,
+        job_id=job.job_id,
+        id=job_id_text(job),
+        uid=job.uid,
+        user=job.user_name,
+        account=job.account,
+        partition=job.partition,
+        name=job.request.name,
+        state=int(job.state),
+        flags=int(job.flags),
+        qos=job.qos,
+        array_job_id=job.array_job_id,
+        array_task_id=job.array_task_id if is_array else -1,
+        nodes=nodes_text(cluster, job.nodes),
+        exit_code=job.exit_code,
+        reason=reason_text(job.reason) if job.reason != Reason.NONE else "",
+    )
+    return told, job
+
+
+def node_events(cluster: Cluster, event: ev.AnyEvent, sequence: int) -> list[NodeEvent]:
+    """Return what to tell of an event about nodes: one for each state that they now have."""
+    what = NODE_WORDS.get(type(event))
+    if what is None:
+        return []
+    if isinstance(event, ev.NodesSilent) and not event.silent:
+        what = "responding"
+    by_state: dict[tuple[int, int, str], list[str]] = {}
+    for node in cluster.nodes_of(touched_nodes(event)):
+        base, flags = node_state(cluster, node)
+        by_state.setdefault((int(base), int(flags), node.reason), []).append(node.spec.name)
+    return [
+        NodeEvent(sequence, event.time_us, what, hostlist.fold(names), base, flags, reason)
+        for (base, flags, reason), names in by_state.items()
+    ]
+
+
+def narrowed(event: NodeEvent, node_names: frozenset[str]) -> NodeEvent | None:
+    """Return an event of only the nodes that are node_names; None where it has none of them."""
+    names = [name for name in hostlist.expand_unique(event.nodes) if name in node_names]
+    if not names:
+        return None
+    return NodeEvent(
+        event.sequence, event.time_us, event.what, hostlist.fold(names), event.state, event.flags,
+        event.reason,
+    )  # fmt: skip
+
+
+def named_jobs(texts: Sequence[str]) -> JobTest | str:
+    """Return the test of a job by ids as typed: of jobs, arrays, tasks, components.
+
+    A text comes back for an id that is none.
+    """
+    whole: set[int] = set()
+    parts: dict[int, list[tuple[int, int, int]]] = {}
+    components: set[tuple[int, int]] = set()
+    for text in texts:
+        try:
+            name = parse_job_id(text)
+        except JobIdError:
+            return text
+        if name.tasks:
+            parts.setdefault(name.job_id, []).extend(name.tasks)
+        elif name.het_offset >= 0:
+            components.add((name.job_id, name.het_offset))
+        else:
+            whole.add(name.job_id)
+
+    def test(job: Job) -> bool:
+        if not whole.isdisjoint((job.job_id, job.array_job_id, job.het_job_id)):
+            return True
+        if job.het_job_id and (job.het_job_id, job.het_offset) in components:
+            return True
+        return any(
+            first <= job.array_task_id <= last and (job.array_task_id - first) % step == 0
+            for first, last, step in parts.get(job.array_job_id, ())
+        )
+
+    return test
+
+
+def audience_text(audience: Audience) -> str:
+    """Return the same for all who see everything; else the user's own."""
+    if audience.sees_all_jobs and not audience.nodes_private:
+        return "all"
+    return f"uid {audience.caller.uid}"
