@@ -17,6 +17,8 @@ COMMANDS = (
     "sacct sacctmgr sattach sbcast scancel scontrol scrontab sdiag sinfo sprio squeue sreport "
     "sshare sstat strigger"
 ).split()
+OWN = {"squeue": {"follow": {"arg": "none", "help": "list jobs, then each that changes"}}}
+"""Options that Slurm does not have."""
 HEAD = '''"""Options of commands that show or control: what each is for, by command and long name.
 
 A row holds what the option's argument is called, "" if it takes none, and one line of purpose.
@@ -34,6 +36,7 @@ def modules() -> dict[Path, str]:
     for command in COMMANDS:
         lines.append(f"    {json.dumps(command)}: {{\n")
         rows = {row["long"]: row for row in facts[command]["option"] if "long" in row}
+        rows.update(OWN.get(command, {}))
         # Every command has it, documented or not.
         rows.setdefault("usage", {"arg": "none", "help": "short help"})
         for name, row in rows.items():

@@ -300,6 +300,7 @@ PURPOSES = {
         "verbose": ("", "more detail on stderr"),
         "version": ("", "print version"),
         "yaml": ("data_parser", "as --json in YAML"),
+        "follow": ("", "list jobs, then each that changes"),
     },
     "sreport": {
         "all_clusters": ("", "all clusters"),

@@ -49,7 +49,7 @@ COMMANDS = (
     "fsdampeningfactor getaddrs getent gethost help hide hold holdu uhold listjobs listpids "
     "liststeps notify oneliner pidinfo ping power quiet quit reboot reconfigure release requeue "
     "requeuehold resume schedloglevel setdebug setdebugflags show shutdown suspend takeover token "
-    "top update verbose version wait_job write"
+    "top update verbose version wait_job watch write"
 ).split()
 # How many letters of a command Slurm requires, where it is not two.
 _SHORTEST = {
@@ -182,6 +182,10 @@ def _action(name: str) -> "Action":
         from pyslurm_ng.cli.control.explain import explain
 
         return explain
+    if name == "watch":
+        from pyslurm_ng.cli.control.watch import watch
+
+        return watch
     if name == "write":
         from pyslurm_ng.cli.control.write import write
 
@@ -212,6 +216,7 @@ def _help_text() -> str:
     own = [
         ("check [<file>...]", "check configuration files without a daemon"),
         ("explain <job_id>", "say why a job waits and what would help"),
+        ("watch [jobs|nodes|job <ids>|node <names>]", "print what happens as it happens"),
         ("all, hide", "show hidden partitions, or leave them out"),
         ("details", "show more of each record"),
         ("oneliner", "one line per record"),

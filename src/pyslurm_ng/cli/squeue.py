@@ -45,6 +45,7 @@ OPTIONS = (
     ("clusters", "M", REQUIRED),
     ("expand-patterns", "", NONE),
     ("federation", "", NONE),
+    ("follow", "", NONE),
     ("Format", "O", REQUIRED),
     ("format", "o", REQUIRED),
     ("help", "", NONE),
@@ -161,12 +162,38 @@ def main(argv: "list[str]") -> int:
     job_filter = filter_of(options)
     if "verbose" in options:
         write_bytes(parameters(options, options.times("verbose")))
+    if "follow" in options:
+        return _follow(options, job_filter)
     show = on_clients(
         confs,
         lambda client, name: _show(options, client, job_filter, argv, name),
         is_apart=names_clusters(options),
     )
     return repeat("squeue", options.get("iterate"), show)
+
+
+def _follow(options: "dict[str, str]", job_filter: "dict[str, Any]") -> int:
+    """List jobs, and then each that changes."""
+    from pyslurm_ng.cli.command import connect
+    from pyslurm_ng.cli.listing.squeue_follow import check_options, follow_jobs
+
+    check_options(options)
+    conf = read_conf("squeue")
+    client = connect(conf)
+    plain = {name: value for name, value in options.items() if name != "verbose"}
+    bare = {**plain, "noheader": ""}
+    try:
+        return follow_jobs(
+            conf,
+            job_filter,
+            lambda shown_filter, is_first: show_jobs(
+                plain if is_first else bare, client, shown_filter
+            ),
+            has_states=bool(options.get("states")),
+            show_flags=SHOW_ALL if "all" in options else 0,
+        )
+    except SlurmError as error:
+        return failed(error)
 
 
 def filter_of(options: "dict[str, str]") -> "dict[str, Any]":
