@@ -38,6 +38,15 @@ class DaemonClient(Protocol):
     def stream(self, kind: str, fields: dict[str, Any], timeout_s: float | None = None) -> Any:
         """Send a request and yield its answers."""
 
+    def begin(self, kind: str, fields: dict[str, Any]) -> int:
+        """Send a request without waiting; return the number of its answers."""
+
+    def receive(self, timeout_s: float | None = None) -> tuple[int, dict[str, Any], bool]:
+        """Return number, answer and whether it is the last."""
+
+    def fileno(self) -> int:
+        """Return the descriptor to poll; -1 without one."""
+
     def close(self) -> None:
         """End the connection."""
 

@@ -9,6 +9,7 @@ GENERAL = (
     "rest_auth/local serves the user that runs slurmrestd, and root, who acts as that user.",
     "SLURMRESTD_SECURITY=become_user is refused: a token acts for its user.",
     "A YAML document has at most 64 MiB.",
+    "`/events` (server-sent events), the pages and `--webhooks` are ours.",
 )
 DIFFERS: dict[tuple[str, str], str] = {
     ("get", "/slurm/{version}/conf"): "HashValue and ClusterId are 0",

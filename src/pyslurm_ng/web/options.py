@@ -30,6 +30,7 @@ Usage: slurmrestd [OPTIONS] [HOST:PORT | unix:PATH]...
   --no-pages      Serve the REST interface alone.
   --tls-cert FILE, --tls-key FILE
                   Serve HTTPS on HOST:PORT.
+  --webhooks FILE Send events to the addresses of this file.
 Without an address and with a socket or a pipe as standard input it serves that (inetd).
 'list' for -a, -d or -s prints what there is.
 """
@@ -69,6 +70,7 @@ class Options:
     prints_openapi: bool = False
     checks_user: bool = True
     has_pages: bool = True
+    webhooks: str = ""
 
 
 def parse_options(argv: list[str], environment: Mapping[str, str] = os.environ) -> Options | int:
@@ -79,7 +81,7 @@ def parse_options(argv: list[str], environment: Mapping[str, str] = os.environ) 
         Listing: 'list' was asked for.
     """
     long = ["version", "help", "generate-openapi-spec", "max-connections=", "no-pages", "tls-cert=",
-            "tls-key="]  # fmt: skip
+            "tls-key=", "webhooks="]  # fmt: skip
     line = read_command_line("slurmrestd", argv, "a:d:f:g:hs:t:u:vV", long, USAGE)
     if isinstance(line, int):
         return line
@@ -93,6 +95,7 @@ def parse_options(argv: list[str], environment: Mapping[str, str] = os.environ) 
         tls_key=values.get("--tls-key", ""),
         prints_openapi="--generate-openapi-spec" in line.names,
         has_pages="--no-pages" not in line.names,
+        webhooks=values.get("--webhooks", ""),
     )
     options.kinds = frozenset(
         _chosen(

@@ -14,6 +14,9 @@ from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.daemon.process_settings import raise_open_files
 from pyslurm_ng.web.app import Service, build_app
 from pyslurm_ng.web.daemons import Daemons
+from pyslurm_ng.web.events import endpoint as events
+from pyslurm_ng.web.events.feeds import Feeds
+from pyslurm_ng.web.events.webhooks import Webhooks, read_webhooks
 from pyslurm_ng.web.listening import is_connection, is_pipe_or_file, listeners
 from pyslurm_ng.web.openapi import description
 from pyslurm_ng.web.options import BadOptions, Options
@@ -38,6 +41,7 @@ def run(options: Options, log: DaemonLog) -> int:
         daemons = Daemons.of_file()
     except OSError as error:
         raise BadOptions(f"slurm.conf: {error.strerror}") from None
+    hooks = read_webhooks(options.webhooks) if options.webhooks else []
     raise_open_files()
     sockets = listeners(options.addresses)
     _become(options)
@@ -48,14 +52,17 @@ def run(options: Options, log: DaemonLog) -> int:
     service = Service(
         daemons, options.kinds, options.versions, options.tags, faults, rooms=Rooms(options.threads)
     )
-    app = build_app(service, routes(service) if options.has_pages else [])
+    feeds = Feeds(daemons, faults)
+    more = [*events.routes(service, feeds, options.most_connections)]
+    app = build_app(service, [*more, *(routes(service) if options.has_pages else [])])
     if is_inetd:
         serve_input(app, options)
         return 0
     for address in options.addresses:
         log.info(f"listening on {address}")
     tell_systemd("READY=1")
-    serve(app, options, sockets)
+    webhooks = Webhooks(hooks, feeds, daemons.cluster, log.error) if hooks else None
+    serve(app, options, sockets, feeds, webhooks)
     return 0
 
 

@@ -13,6 +13,8 @@ import uvicorn
 from starlette.applications import Starlette
 from uvicorn.server import Server, ServerState
 
+from pyslurm_ng.web.events.feeds import Feeds
+from pyslurm_ng.web.events.webhooks import Webhooks
 from pyslurm_ng.web.listening import is_connection
 from pyslurm_ng.web.options import Options
 from pyslurm_ng.web.protocol import RestProtocol
@@ -42,9 +44,35 @@ def configuration(app: Starlette, options: Options) -> uvicorn.Config:
     )
 
 
-def serve(app: Starlette, options: Options, sockets: list[socket.socket]) -> None:
-    """Serve until SIGTERM or SIGINT."""
-    Server(configuration(app, options)).run(sockets=sockets)
+class RestServer(Server):
+    """Ends what listens to events before it waits for requests to end."""
+
+    def __init__(self, config: uvicorn.Config, feeds: Feeds) -> None:
+        super().__init__(config)
+        self._feeds = feeds
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End."""
+        self._feeds.close()
+        await super().shutdown(sockets)
+
+
+def serve(
+    app: Starlette,
+    options: Options,
+    sockets: list[socket.socket],
+    feeds: Feeds,
+    webhooks: Webhooks | None,
+) -> None:
+    """Serve, and send events to webhooks, until SIGTERM or SIGINT."""
+
+    async def run() -> None:
+        sending = asyncio.create_task(webhooks.run()) if webhooks is not None else None
+        await RestServer(configuration(app, options), feeds).serve(sockets)
+        if sending is not None:
+            sending.cancel()
+
+    asyncio.run(run())
 
 
 def serve_input(app: Starlette, options: Options) -> None:

@@ -1,0 +1,290 @@
+"""Webhooks: events that a site has sent to addresses of its choice, signed, again until taken.
+
+A hook is a listener of this slurmrestd's own user. What waits for an address is bounded: while it
+does not answer, the oldest events are dropped and counted. Where an address leads is the
+administrator's choice; redirections are not followed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import http.client
+import os
+import ssl
+import stat
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+import msgspec
+
+from pyslurm_ng import __version__
+from pyslurm_ng.conf.toml_text import tomllib
+from pyslurm_ng.data_parser.records import user_name
+from pyslurm_ng.web.events.event_filter import KEYS, BadWord, EventFilter
+from pyslurm_ng.web.events.feed import Feed, Line
+from pyslurm_ng.web.events.feeds import Feeds
+from pyslurm_ng.web.options import BadOptions
+from pyslurm_ng.web.requester import LOCAL, Requester
+from pyslurm_ng.wire.daemon_link import SlurmError
+
+MOST_HOOKS = 32
+MOST_WAITING = 1024
+MOST_TRIES = 10
+ANSWER_S = 10.0
+LEAST_SECRET_BYTES = 16
+_MOST_FILE_BYTES = 1 << 20
+_MOST_ANSWER_BYTES = 4096
+_PAUSE_S = 1.0
+_MOST_PAUSE_S = 300.0
+_BEGIN_PAUSE_S = 5.0
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Webhook:
+    """One address, what it is sent, and the secret that its messages are signed with."""
+
+    name: str
+    url: SplitResult
+    secret: bytes
+    event_filter: EventFilter
+
+    @property
+    def path(self) -> str:
+        """What is asked for at the address."""
+        query = f"?{self.url.query}" if self.url.query else ""
+        return f"{self.url.path or '/'}{query}"
+
+
+def read_webhooks(path: str) -> list[Webhook]:
+    """Return the hooks of a file: `[[webhook]]` with name, url, secret_file and words of a filter.
+
+    Raises:
+        BadOptions: it cannot be read, or is wrong; the text names the hook and the key.
+    """
+    try:
+        with open(path, "rb") as file:
+            content = file.read(_MOST_FILE_BYTES + 1)
+        if len(content) > _MOST_FILE_BYTES:
+            raise BadOptions(f"{path}: at most {_MOST_FILE_BYTES} bytes are allowed")
+        tables = tomllib.loads(content.decode("utf-8"))
+    except OSError as error:
+        raise BadOptions(f"{path}: {error.strerror}") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise BadOptions(f"{path}: {error}") from None
+    rows = tables.pop("webhook", [])
+    if tables or not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise BadOptions(f"{path}: only tables [[webhook]] are allowed")
+    if not 0 < len(rows) <= MOST_HOOKS:
+        raise BadOptions(f"{path}: 1 to {MOST_HOOKS} tables [[webhook]] are allowed")
+    hooks = [_webhook(f"{path}: webhook {at}", row) for at, row in enumerate(rows, 1)]
+    names = [hook.name for hook in hooks]
+    if len(set(names)) < len(names):
+        raise BadOptions(f"{path}: two webhooks have the same name")
+    return hooks
+
+
+def _webhook(where: str, row: dict[str, Any]) -> Webhook:
+    for key in ("name", "url", "secret_file"):
+        if not isinstance(row.get(key), str) or not row[key] or len(row[key]) > 2048:
+            raise BadOptions(f"{where}: {key} is missing, or no text")
+    words = {key: value for key, value in row.items() if key not in ("name", "url", "secret_file")}
+    for key, value in words.items():
+        if key not in KEYS:
+            raise BadOptions(f"{where}: {key[:64]}: name, url, secret_file, {', '.join(KEYS)} "
+                             "are allowed")  # fmt: skip
+        if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
+            raise BadOptions(f"{where}: {key}: a list of texts is expected")
+    try:
+        event_filter = EventFilter.of(words)
+    except BadWord as error:
+        raise BadOptions(f"{where}: {error}") from None
+    return Webhook(
+        row["name"], _url(where, row["url"]), _secret(where, row["secret_file"]), event_filter
+    )
+
+
+def _url(where: str, text: str) -> SplitResult:
+    try:
+        url = urlsplit(text)
+        is_good = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+    except ValueError:
+        is_good = False
+    if not is_good or not text.isascii() or not text.isprintable() or " " in text:
+        raise BadOptions(f"{where}: url: http://HOST[:PORT]/PATH or https:// is expected")
+    if url.username is not None or url.fragment:
+        raise BadOptions(f"{where}: url: no user, password or fragment is allowed")
+    return url
+
+
+def _secret(where: str, path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            secret = file.read(4097).strip()
+    except OSError as error:
+        raise BadOptions(f"{where}: secret_file {path}: {error.strerror}") from None
+    if mode & (stat.S_IRWXO | stat.S_IWGRP):
+        raise BadOptions(f"{where}: secret_file {path}: others may read or change it; use mode 600")
+    if not LEAST_SECRET_BYTES <= len(secret) <= 4096:
+        raise BadOptions(f"{where}: secret_file {path}: {LEAST_SECRET_BYTES} to 4096 bytes are "
+                         "allowed")  # fmt: skip
+    return secret
+
+
+def signature(secret: bytes, stamp: str, body: bytes) -> str:
+    """Return the value of X-Pyslurm-Signature: of the time and the body, so that neither is new."""
+    return "sha256=" + hmac.digest(secret, stamp.encode() + b"." + body, "sha256").hex()
+
+
+def send(hook: Webhook, event: str, body: bytes, delivery: str) -> str:
+    """Send one event; return "" if it was taken, else why not. Blocks for some seconds at most."""
+    url, stamp = hook.url, str(int(time.time()))
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": f"pyslurm-ng/{__version__}",
+        "X-Pyslurm-Delivery": delivery,
+        "X-Pyslurm-Event": event,
+        "X-Pyslurm-Signature": signature(hook.secret, stamp, body),
+        "X-Pyslurm-Timestamp": stamp,
+    }
+    host = url.hostname or ""
+    connection: http.client.HTTPConnection
+    if url.scheme == "https":
+        context = ssl.create_default_context()
+        connection = http.client.HTTPSConnection(
+            host, url.port or 443, timeout=ANSWER_S, context=context
+        )
+    else:
+        connection = http.client.HTTPConnection(host, url.port or 80, timeout=ANSWER_S)
+    try:
+        connection.request("POST", hook.path, body, headers)
+        answer = connection.getresponse()
+        answer.read(_MOST_ANSWER_BYTES)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        return str(error)[:200] or type(error).__name__
+    finally:
+        connection.close()
+    return "" if 200 <= answer.status < 300 else f"HTTP {answer.status}"
+
+
+@dataclass(eq=False)
+class Delivery:
+    """What waits for one hook, and its numbers.
+
+    Attributes:
+        sent, failed, dropped: events that were taken, given up after many tries, had no room.
+    """
+
+    hook: Webhook
+    cluster: str
+    say: Say
+    waiting: deque[Line] = field(default_factory=deque)
+    came: asyncio.Event = field(default_factory=asyncio.Event)
+    sent: int = 0
+    failed: int = 0
+    dropped: int = 0
+
+    def add(self, line: Line) -> None:
+        """Let an event wait; where there is no room, the oldest goes."""
+        if len(self.waiting) >= MOST_WAITING:
+            self.waiting.popleft()
+            self.dropped += 1
+            if self.dropped % MOST_WAITING == 1:
+                self.say(f"webhook {self.hook.name}: {self.dropped} events were dropped: the "
+                         "address takes none")  # fmt: skip
+        self.waiting.append(line)
+        self.came.set()
+
+    async def run(self, post: Callable[[Webhook, str, bytes, str], str] = send) -> None:
+        """Send what waits, one after the other, for ever."""
+        while True:
+            while not self.waiting:
+                self.came.clear()
+                await self.came.wait()
+            await self._deliver(self.waiting.popleft(), post)
+
+    async def _deliver(self, line: Line, post: Callable[[Webhook, str, bytes, str], str]) -> None:
+        body = msgspec.json.encode({"cluster": self.cluster, "kind": line.kind, **line.record})
+        delivery = f"{self.cluster}-{line.sequence}-{hmac.digest(b'id', body, 'sha256').hex()[:16]}"
+        pause_s, why = _PAUSE_S, ""
+        for tried in range(MOST_TRIES):
+            if tried:
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, _MOST_PAUSE_S)
+            why = await asyncio.to_thread(post, self.hook, line.kind, body, delivery)
+            if not why:
+                self.sent += 1
+                return
+        self.failed += 1
+        self.say(f"webhook {self.hook.name}: an event was given up after {MOST_TRIES} tries: {why}")
+
+
+class Webhooks:
+    """All hooks of a slurmrestd, fed by a subscription of its own user."""
+
+    def __init__(self, hooks: list[Webhook], feeds: Feeds, cluster: str, say: Say) -> None:
+        self.deliveries = [Delivery(hook, cluster, say) for hook in hooks]
+        self._feeds = feeds
+        self._say = say
+        self._own = Requester(LOCAL, user_name(os.geteuid()), is_known=True)
+
+    async def run(self) -> None:
+        """Listen and send until cancelled."""
+        senders = [asyncio.create_task(delivery.run()) for delivery in self.deliveries]
+        after, was_told = -1, False
+        try:
+            while True:
+                try:
+                    join = partial(self._feeds.join, self._own, after)
+                    subscription = await asyncio.to_thread(join)
+                    feed = self._feeds.enter(subscription, self._own, asyncio.get_running_loop())
+                except Exception as error:  # noqa: BLE001 - it is tried again
+                    text = error.text if isinstance(error, SlurmError) else str(error)
+                    if not was_told:
+                        self._say(f"webhooks: events cannot be had: {text}")
+                    was_told = True
+                    await asyncio.sleep(_BEGIN_PAUSE_S)
+                    continue
+                was_told = False
+                if feed is not None:
+                    after = await self._listen(feed, max(after, subscription.sequence))
+        finally:
+            for sender in senders:
+                sender.cancel()
+
+    async def _listen(self, feed: Feed, after: int) -> int:
+        """Hand on the events of a feed until it ends; return where to go on."""
+        group = feed.listen(EventFilter())
+        if group is None:
+            await asyncio.sleep(_BEGIN_PAUSE_S)
+            return after
+        try:
+            while True:
+                came = group.came
+                for line in _behind(feed, after):
+                    for delivery in self.deliveries:
+                        if delivery.hook.event_filter.agrees(line.kind, line.record):
+                            delivery.add(line)
+                after = max(after, feed.newest)
+                if feed.ended:
+                    return after
+                await came.wait()
+        finally:
+            feed.leave(group)
+
+
+def _behind(feed: Feed, after: int) -> list[Line]:
+    """Return the events of a feed behind a batch, in order."""
+    lines: list[Line] = []
+    for line in reversed(feed.lines):
+        if line.sequence <= after:
+            break
+        lines.append(line)
+    return lines[::-1]
