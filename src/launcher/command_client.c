@@ -41,7 +41,8 @@
 #define SECOND_USE_S 60 /* a server is started for a user who has just used another command */
 #define SWEEP_S 600     /* files that nobody has used for so long go, and are looked for as often */
 
-static int child = -1;                /* a descriptor of the process that runs the command */
+/* Descriptors of the process that runs the command, and of the pipe whose end is its end. */
+static int child[2] = {-1, -1};
 static volatile sig_atomic_t last; /* the last signal that it was sent */
 
 extern char **environ;
@@ -356,12 +357,13 @@ static int send_request(int fd, char *packet, size_t size)
     return sent == (ssize_t)size ? 0 : -1;
 }
 
-/* Receive a report; `descriptor` takes what came with it. Returns 0 at the end of the connection. */
-static int receive_report(int fd, struct command_report *report, int *descriptor)
+/* Receive a report; `given` takes the two descriptors that came with it. Returns 0 at the end of the
+ * connection. */
+static int receive_report(int fd, struct command_report *report, int *given)
 {
     union {
         struct cmsghdr head;
-        char room[CMSG_SPACE(sizeof(int))];
+        char room[CMSG_SPACE(2 * sizeof(int))];
     } control;
     struct iovec piece = {report, sizeof *report};
     struct msghdr message = {.msg_iov = &piece,
@@ -373,8 +375,9 @@ static int receive_report(int fd, struct command_report *report, int *descriptor
     if (recvmsg(fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != sizeof *report || report->magic != PROTOCOL_MAGIC)
         return 0;
     head = CMSG_FIRSTHDR(&message);
-    if (descriptor != NULL && head != NULL && head->cmsg_type == SCM_RIGHTS)
-        memcpy(descriptor, CMSG_DATA(head), sizeof *descriptor);
+    if (given != NULL && head != NULL && head->cmsg_type == SCM_RIGHTS &&
+        head->cmsg_len == CMSG_LEN(2 * sizeof *given))
+        memcpy(given, CMSG_DATA(head), 2 * sizeof *given);
     return 1;
 }
 
@@ -393,11 +396,11 @@ static void forward(int number)
     int kept = errno;
     if (number == SIGTSTP) {
         /* Both stop; the shell that continues us has us continue the child. */
-        syscall(SYS_pidfd_send_signal, child, SIGSTOP, NULL, 0);
+        syscall(SYS_pidfd_send_signal, child[0], SIGSTOP, NULL, 0);
         raise(SIGSTOP);
         number = SIGCONT;
     }
-    syscall(SYS_pidfd_send_signal, child, number, NULL, 0);
+    syscall(SYS_pidfd_send_signal, child[0], number, NULL, 0);
     last = number;
     errno = kept;
 }
@@ -428,17 +431,17 @@ static void die_by(int number)
 }
 
 /* Wait for a report before the command begins; 0 where there is none. */
-static int is_told(int fd, const char *base, int *descriptor)
+static int is_told(int fd, const char *base, int *given)
 {
     struct command_report report;
     if (wait_for(fd, PATIENCE_MS) == 0) {
         give_up_server(base);
         return 0;
     }
-    return receive_report(fd, &report, descriptor) && (descriptor == NULL || *descriptor >= 0);
+    return receive_report(fd, &report, given) && (given == NULL || *given >= 0);
 }
 
-static int let_run(int fd)
+static int let_run(int fd, const char *name)
 {
     struct command_report report;
 
@@ -447,8 +450,12 @@ static int let_run(int fd)
     if (send(fd, GO, sizeof GO, MSG_NOSIGNAL) != sizeof GO)
         return RUN_DIRECTLY;
     wait_for(fd, -1);
-    if (!receive_report(fd, &report, NULL))
-        die_by(last ? last : SIGKILL); /* a signal ended it, and the server had ended before */
+    if (!receive_report(fd, &report, NULL)) {
+        /* A signal ended it, and the server had ended before. */
+        if (!last)
+            fprintf(stderr, "%s: error: the process that ran this command was killed\n", name);
+        die_by(last ? last : SIGKILL);
+    }
     if (report.is_signal)
         die_by(report.number);
     return report.number;
@@ -482,8 +489,8 @@ int run_by_server(const char *name, int argc, char **argv, int *lock)
         return RUN_DIRECTLY;
     size = fill(packet, name, argc, argv);
     if (size != 0 && is_told(fd, base, NULL) && send_request(fd, packet, size) == 0 &&
-        is_told(fd, base, &child))
-        result = let_run(fd);
+        is_told(fd, base, child))
+        result = let_run(fd, name);
     close(fd);
     return result;
 }

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#define PROTOCOL_MAGIC 0x31736370u  /* changes with the structures below */
+#define PROTOCOL_MAGIC 0x32736370u  /* changes with the structures below */
 #define MOST_REQUEST_BYTES (128 << 10) /* of one packet; longer command lines are run directly */
 #define MOST_LIMITS 16
 #define GO "go"
@@ -21,8 +21,9 @@ struct command_request {
 
 /* A child that has accepted the connection says so by a first report; only then is the request sent,
  * since descriptors in the queue of a server that hangs would keep pipes open. A second report says
- * that all is taken over; with it comes a descriptor of the process. The launcher answers GO. The last
- * report says how the command ended. */
+ * that all is taken over; with it come a descriptor of the process and the writing end of a pipe, by
+ * whose end the process notices the launcher's. The launcher answers GO. The last report says how the
+ * command ended. */
 struct command_report {
     uint32_t magic;
     int32_t is_signal, number; /* the exit code, or the signal's number */

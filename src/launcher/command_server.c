@@ -199,43 +199,52 @@ static int take_over(const struct command_request *request, const int *descripto
     return take_blocked_signals(request);
 }
 
-/* Send a packet, and with it a descriptor. */
-static int send_with(int socket, const void *bytes, size_t count, int descriptor)
+/* Send a packet, and with it one or two descriptors. */
+static int send_with(int socket, const void *bytes, size_t count, const int *given, size_t number)
 {
     union {
         struct cmsghdr head;
-        char room[CMSG_SPACE(sizeof descriptor)];
+        char room[CMSG_SPACE(2 * sizeof *given)];
     } control = {0};
     struct iovec piece = {(void *)bytes, count};
     struct msghdr message = {.msg_iov = &piece,
                              .msg_iovlen = 1,
                              .msg_control = control.room,
-                             .msg_controllen = sizeof control.room};
+                             .msg_controllen = CMSG_SPACE(number * sizeof *given)};
     struct cmsghdr *head = CMSG_FIRSTHDR(&message);
 
     head->cmsg_level = SOL_SOCKET;
     head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(sizeof descriptor);
-    memcpy(CMSG_DATA(head), &descriptor, sizeof descriptor);
+    head->cmsg_len = CMSG_LEN(number * sizeof *given);
+    memcpy(CMSG_DATA(head), given, number * sizeof *given);
     return sendmsg(socket, &message, MSG_NOSIGNAL) == (ssize_t)count ? 0 : -1;
 }
 
 /* Say that all is taken over, and wait for the launcher's word. From then on this process ends
- * with the launcher: the kernel kills it when the connection ends. */
+ * with the launcher: the kernel kills it when nobody is left who could write to `life`. It would kill
+ * for a packet, too, even for GO if that is announced a moment after it was received; so this is a
+ * pipe of its own, and nothing is ever written to it. */
 static int begin(int launcher)
 {
     struct command_report report = {PROTOCOL_MAGIC, 0, 0};
-    int self = (int)syscall(SYS_pidfd_open, getpid(), 0);
-    struct pollfd gone = {launcher, POLLIN, 0};
+    int life[2], given[2];
+    struct pollfd gone = {.events = POLLIN};
     char word[sizeof GO];
 
-    if (self < 0 || send_with(launcher, &report, sizeof report, self) != 0 ||
-        recv(launcher, word, sizeof word, 0) != sizeof word || memcmp(word, GO, sizeof word) != 0)
+    if (pipe2(life, O_CLOEXEC) != 0)
         return -1;
-    close(self);
-    fcntl(launcher, F_SETOWN, getpid());
-    fcntl(launcher, F_SETSIG, SIGKILL);
-    fcntl(launcher, F_SETFL, fcntl(launcher, F_GETFL) | O_ASYNC);
+    given[0] = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    given[1] = life[1];
+    if (given[0] < 0 || send_with(launcher, &report, sizeof report, given, 2) != 0)
+        return -1;
+    close(given[0]);
+    close(given[1]);
+    if (recv(launcher, word, sizeof word, 0) != sizeof word || memcmp(word, GO, sizeof word) != 0)
+        return -1;
+    fcntl(life[0], F_SETOWN, getpid());
+    fcntl(life[0], F_SETSIG, SIGKILL);
+    fcntl(life[0], F_SETFL, fcntl(life[0], F_GETFL) | O_ASYNC);
+    gone.fd = life[0];
     return poll(&gone, 1, 0) == 0 ? 0 : -1;
 }
 
@@ -253,14 +262,14 @@ static int tell_taken(const struct server *server, int launcher)
 {
     char word[32];
     int size = snprintf(word, sizeof word, "taken %d", (int)getpid());
-    return send_with(server->tell, word, size, launcher);
+    return send_with(server->tell, word, size, &launcher, 1);
 }
 
 static void run_child(struct server *server)
 {
     static char packet[MOST_REQUEST_BYTES] __attribute__((aligned(16)));
     const struct command_request *request = (struct command_request *)packet;
-    const struct command_report accepted = {PROTOCOL_MAGIC, 0, 0};
+    const struct command_report accepted = {PROTOCOL_MAGIC, 0, 0}, failed = {PROTOCOL_MAGIC, 0, 1};
     int launcher, descriptors[4];
     char **texts;
     size_t size;
@@ -293,6 +302,7 @@ static void run_child(struct server *server)
                         (unsigned long long)request->ignored, (int)request->session, launcher,
                         server->tell);
     PyErr_Print();
+    send(launcher, &failed, sizeof failed, MSG_NOSIGNAL);
     _exit(1);
 }
 
@@ -473,7 +483,8 @@ static int make_channels(struct server *server)
     sigaddset(&only, SIGCHLD);
     sigprocmask(SIG_BLOCK, &only, NULL);
     server->ended = signalfd(-1, &only, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (server->ended < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+    if (server->ended < 0 ||
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0)
         return -1;
     server->told = pair[0];
     server->tell = pair[1];

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 OFF = "no_command_server"
 """The word of SlurmctldParameters with which a site turns servers off."""
 
-_MAGIC = 0x31736370  # PROTOCOL_MAGIC of src/launcher/command_protocol.h
+_MAGIC = 0x32736370  # PROTOCOL_MAGIC of src/launcher/command_protocol.h
 _UNCOLLECTED = ("srun",)
 _NOT_SHARED = frozenset(("hashlib", "_hashlib", "ssl", "_ssl", "readline", "locale", "_locale"))
 """Modules that read variables of the environment when they are imported."""
@@ -121,7 +121,10 @@ def run_command(
 
     def report_end(is_signal: bool, number: int) -> None:
         if len(sys.modules) != shared:
-            os.write(tell, ("import " + " ".join(list(sys.modules)[shared:])).encode())
+            try:
+                os.write(tell, ("import " + " ".join(list(sys.modules)[shared:])).encode())
+            except OSError:  # the server has ended meanwhile, or hangs: the command's end counts
+                pass
         words = (_MAGIC, int(is_signal), number)
         os.write(launcher, b"".join(word.to_bytes(4, sys.byteorder) for word in words))
 

@@ -11,6 +11,7 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,9 @@ DIRECTORIES = (
 pytestmark = pytest.mark.skipif(
     not PROGRAM.exists(), reason="the launcher is not built: run `make build`"
 )
+
+MAGIC = 0x32736370  # PROTOCOL_MAGIC of src/launcher/command_protocol.h
+USR1 = 1 << (signal.SIGUSR1 - 1)
 
 # A squeue that shows what it was called with, or does what its first argument says.
 TRIAL = """
@@ -56,6 +60,11 @@ def main(argv):
     if what == "wait":
         print(os.getpid(), flush=True)
         time.sleep(600)
+    if what == "import":
+        print(os.getpid(), flush=True)
+        signal.sigwait([signal.SIGUSR1])
+        import colorsys
+        return 3
 """
 
 
@@ -268,6 +277,51 @@ def test_command_goes_on_without_its_server_and_the_next_is_started_directly(
     assert installed.warm() != server
 
 
+def test_only_the_end_of_its_launcher_ends_a_command(installed: Installation) -> None:
+    """The kernel announces a packet when it is there already: GO once killed the command that had
+    read it, which then ended without a word."""
+    installed.warm()
+    path = installed.socket_path()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as launcher:
+        launcher.settimeout(60)
+        launcher.connect(str(path))
+        launcher.recv(100)
+        request = struct.pack("=4I2i2Q", MAGIC, 2, 1, 0o022, os.nice(0), os.getsid(0), 0, USR1)
+        limits = [number for kind in range(16) for number in resource.getrlimit(kind)]
+        cpus = sum(1 << cpu for cpu in os.sched_getaffinity(0))
+        request += struct.pack("=32Q", *(limit % 2**64 for limit in limits))
+        request += cpus.to_bytes(128, sys.byteorder) + b"squeue\0import\0A=b\0"
+        reading, writing = os.pipe()
+        null, root = os.open(os.devnull, os.O_RDWR), os.open("/", os.O_PATH)
+        socket.send_fds(launcher, [request], [null, writing, null, root])
+        for descriptor in (null, writing, root):
+            os.close(descriptor)
+        _, descriptors, _, _ = socket.recv_fds(launcher, 100, 2)
+        launcher.send(b"go\0")
+        with open(reading) as output:
+            child = int(output.readline())
+            launcher.send(b"another packet")
+            os.kill(child, signal.SIGUSR1)
+            assert launcher.recv(100) == struct.pack("=I2i", MAGIC, 0, 3)
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def test_no_end_is_lost_with_a_server_that_has_ended(installed: Installation) -> None:
+    """A launcher on a busy machine gives its server up, while commands that it began still run."""
+    server = installed.warm()
+    blocked = [signal.SIGUSR1]
+    signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
+    try:
+        launcher, child = installed.begin("import")
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, blocked)
+    os.kill(server, signal.SIGKILL)
+    wait_until(lambda: is_over(server), "the server's end")
+    os.kill(child, signal.SIGUSR1)
+    assert launcher.wait(60) == 3
+
+
 def test_server_that_does_not_answer_is_replaced(installed: Installation) -> None:
     server = installed.warm()
     children = Path(f"/proc/{server}/task/{server}/children").read_text().split()
@@ -337,7 +391,7 @@ def test_long_command_lines_and_closed_streams_are_run_directly(installed: Insta
 def test_requests_that_are_none_cost_a_child_only(installed: Installation) -> None:
     server = installed.warm()
     path = installed.socket_path()
-    for packet in (b"", b"x", b"pcs1" + b"\xff" * 4000, b"\0" * 100_000):
+    for packet in (b"", b"x", b"pcs2" + b"\xff" * 4000, b"\0" * 100_000):
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as stranger:
             stranger.settimeout(60)
             stranger.connect(str(path))
