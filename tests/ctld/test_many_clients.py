@@ -18,9 +18,7 @@ HELD = 1
 
 @pytest.fixture
 def controller(tmp_path: Path) -> Iterator[Controller]:
-    # That all are answered is no question of how busy this machine is otherwise.
-    words = "MaxJobCount=1000000\nMaxArraySize=100001\nMessageTimeout=100\n"
-    room = Controller(tmp_path, words)
+    room = Controller(tmp_path, "MaxJobCount=1000000\nMaxArraySize=100001\n")
     yield room
     room.stop()
 

@@ -151,6 +151,27 @@ def test_no_answer_in_time(room: Room) -> None:
     )  # fmt: skip
 
 
+def test_a_daemon_that_is_at_work_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RELIABILITY 45: MessageTimeout is for daemons that say nothing."""
+    monkeypatch.setattr("pyslurm_ng.wire.waiting_calls.SAID_EACH_S", 0.1)
+    calls: list[Call] = []
+
+    def hold(call: Call) -> None:
+        calls.append(call)
+        room.loop.call_later(2.0, lambda: call.reply(Pong("d1", "late", "1", 1)))
+
+    with Room(tmp_path, stream.StreamLimits(handshake_s=0.4), hold) as room:
+        client = Client({**room.conf, "MessageTimeout": "1"})
+        assert client.call("Ping", {})["role"] == "late"
+        with pytest.raises(SlurmError) as caught:
+            client.call("Ping", {}, timeout_s=0.5)  # who sets a limit gets it
+        assert caught.value.code == 5004
+        assert len(calls) == 2
+        client.close()
+
+
 def test_a_lost_answer_is_asked_for_again_with_the_same_id(room: Room) -> None:
     """RELIABILITY 38b: the daemon sees the same request id and answers what it did before."""
     seen: list[bytes] = []

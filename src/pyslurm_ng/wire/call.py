@@ -10,7 +10,7 @@ import msgspec
 from pyslurm_ng.wire import auth, frame, table
 from pyslurm_ng.wire.admissions import refusal_code
 from pyslurm_ng.wire.auth import Admission, AuthError
-from pyslurm_ng.wire.messages import ErrorReply
+from pyslurm_ng.wire.messages import Done, ErrorReply
 from pyslurm_ng.wire.shares import CALL_BYTES, Holder
 from pyslurm_ng.wire.table import MessageError
 
@@ -35,8 +35,8 @@ class Sender(Protocol):
     def awaits(self, call: Call) -> bool:
         """Return whether this call still has no final answer."""
 
-    def send(self, call: Call, kind: str, body: bytes, flags: int) -> None:
-        """Queue an answer that others follow."""
+    def send(self, call: Call, head: bytes, body: bytes) -> None:
+        """Queue a frame for the client of a call that is not answered yet."""
 
     def answer(self, call: Call, kind: str, body: bytes, flags: int) -> None:
         """Queue the final answer of a call."""
@@ -112,7 +112,14 @@ class Call:
     def part(self, answer: msgspec.Struct | dict[str, Any] | bytes) -> None:
         """Send an answer that others follow (allocation notices, followers)."""
         kind, body = _answer(answer)
-        self._sender.send(self, kind, body, frame.FLAG_REPLY | frame.FLAG_MORE)
+        head = frame.pack_head(kind, self.sequence, _NOT_LAST, 0, len(body))
+        self._sender.send(self, head, body)
+
+    def say_at_work(self) -> None:
+        """Tell the client that the daemon lives and has its requests, unless it reads slowly."""
+        if not self._sender.unsent_bytes:
+            # Under no request's sequence: clients that do not know of it take no notice.
+            self._sender.send(self, _AT_WORK, _NOTHING)
 
     def error(self, code: int, text: str) -> None:
         """Send the final answer: refused, with Slurm's number and one line of text."""
@@ -158,6 +165,9 @@ class Call:
 
 
 _NO_REQUEST = ErrorReply(0, "")
+_NOT_LAST = frame.FLAG_REPLY | frame.FLAG_MORE
+_NOTHING = table.encode(Done())
+_AT_WORK = frame.pack_head("Done", frame.ABOUT_CONNECTION, _NOT_LAST, 0, len(_NOTHING))
 
 
 def _answer(answer: msgspec.Struct | dict[str, Any] | bytes) -> tuple[str, bytes]:

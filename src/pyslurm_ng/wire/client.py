@@ -26,7 +26,7 @@ from pyslurm_ng.wire.daemon_link import (
     socket_file,
     unpacked,
 )
-from pyslurm_ng.wire.frame import FLAG_MORE, BadFrame
+from pyslurm_ng.wire.frame import ABOUT_CONNECTION, FLAG_MORE, BadFrame
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ REQUEST_ID_BYTES = 16
 DEFAULT_DBD_PORT = 6819
 DEFAULT_TIMEOUT_S = 10
 _ELSEWHERE_S = 1.0
+_MOST_PATIENCE = 30
+"""So many times MessageTimeout a command waits for a daemon that says it is at work on it."""
 
 
 QUICK_KEYS = (
@@ -211,6 +213,8 @@ class Client:
                 raise self._failure(Lost(2, "not connected"))
             try:
                 _, flags, sequence, body = self._link.receive(monotonic() + patience_s)
+                if sequence == ABOUT_CONNECTION:
+                    continue  # the daemon is at work on a request
                 reply = unpacked(body)
             except (Lost, BadFrame, TimeoutError) as error:
                 self.close()
@@ -281,30 +285,33 @@ class Client:
     ) -> "dict[str, Any]":
         body = packed(fields)
         patience_s = self.timeout_s if timeout_s is None else timeout_s
-        now = monotonic()
-        deadline, give_up = now + patience_s, now + min(patience_s, self.wait_s)
+        times, pace_s = (_MOST_PATIENCE, patience_s) if timeout_s is None else (1, 0.0)
+        wait_s = min(patience_s, self.wait_s)
+        since = monotonic()
+        latest = since + (times - 1) * patience_s
         pause_s = 0.02
         standbys = 0
         while True:
             try:
-                link = self._connected(deadline)
-                sequence = link.send(kind, body, self._credential(link, kind, body), deadline)
+                until = since + patience_s
+                link = self._connected(until)
+                sequence = link.send(kind, body, self._credential(link, kind, body), until)
                 while True:
-                    _, flags, got, answer = link.receive(deadline)
+                    _, flags, got, answer = link.receive(since + patience_s, pace_s)
                     if got == sequence and not flags & FLAG_MORE:
                         return unpacked(answer)
+                    # It is at work on the request, so waiting begins again.
+                    since = min(monotonic(), latest)
             except SlurmError as error:
                 if self._is_put_off(error):
                     if not error.sequence:
                         self.close()
                     _back_off()
-                    # It lives: the time to wait begins again.
-                    now = monotonic()
-                    deadline, give_up = now + patience_s, now + min(patience_s, self.wait_s)
+                    since = monotonic()  # it lives: the time to wait begins again
                     continue
                 standbys += 1
                 if not is_standby(error.code) or (
-                    standbys >= len(self._places) and monotonic() + pause_s > give_up
+                    standbys >= len(self._places) and monotonic() + pause_s > since + wait_s
                 ):
                     raise
                 self.close()
@@ -313,7 +320,7 @@ class Client:
                     continue
             except (Lost, BadFrame, TimeoutError) as error:
                 self.close()
-                if monotonic() + pause_s > give_up:
+                if monotonic() + pause_s > since + wait_s:
                     raise self._failure(error) from None
             sleep(pause_s)
             pause_s = min(2 * pause_s, 0.5)

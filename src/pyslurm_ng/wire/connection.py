@@ -317,7 +317,7 @@ class Connection(asyncio.Protocol):
         if self._calls.get(call.sequence) is not call:
             assert self.is_closed, f"{call.kind} was answered twice"
             return
-        self.send(call, kind, body, flags)
+        self.send(call, frame.pack_head(kind, call.sequence, flags, 0, len(body)), body)
         del self._calls[call.sequence]
         # The function may refer to the call: without this both stay until the next collection.
         call.forget()
@@ -326,11 +326,11 @@ class Connection(asyncio.Protocol):
         if self._is_held and len(self._calls) == server.limits.outstanding // 2:
             self._loop.call_soon(self.resume)
 
-    def send(self, call: Call, kind: str, body: bytes, flags: int) -> None:
+    def send(self, call: Call, head: bytes, body: bytes) -> None:
         """Queue a frame; everything queued in one turn of the loop leaves in one write."""
         if self.is_closed or self._calls.get(call.sequence) is not call:
             return
-        if self._outbox.put(frame.pack_head(kind, call.sequence, flags, 0, len(body)), body):
+        if self._outbox.put(head, body):
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:

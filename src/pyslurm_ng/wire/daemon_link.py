@@ -185,29 +185,34 @@ class Link:
             raise Lost(1, error.strerror or str(error)) from None
         return sequence
 
-    def receive(self, deadline: float) -> "tuple[str, int, int, bytearray]":
+    def receive(self, deadline: float, pace_s: float = 0.0) -> "tuple[str, int, int, bytearray]":
         """Return (kind, flags, sequence, body) of the next frame; raise SlurmError for errors.
 
+        Args:
+            deadline: in monotonic seconds.
+            pace_s: how long after the first part of the frame each further part may take.
+
         Raises:
-            TimeoutError: nothing whole came until the deadline (monotonic seconds).
+            TimeoutError: nothing whole came until the deadline.
             Lost: the connection ended.
             BadFrame: what came is no frame.
         """
         head = self._read(HEAD_BYTES, deadline)
+        deadline = max(deadline, monotonic() + pace_s)
         flags, kind_bytes, credential_bytes, body_bytes, sequence = parse_head(head)
         kind = parse_kind(self._read(kind_bytes, deadline))
         if credential_bytes:
             self._read(credential_bytes, deadline)
         if not flags & FLAG_REPLY:
             raise BadFrame("bad_head", "a daemon sent a request")
-        body = self._read(body_bytes, deadline)
+        body = self._read(body_bytes, deadline, pace_s)
         if flags & FLAG_ERROR:
             fields = unpacked(body)
             code, text = fields.get("code", -1), fields.get("text", "")
             raise SlurmError(int(code), str(text), "", sequence)
         return kind, flags, sequence, body
 
-    def _read(self, count: int, deadline: float) -> bytearray:
+    def _read(self, count: int, deadline: float, pace_s: float = 0.0) -> bytearray:
         data = bytearray(count)
         view = memoryview(data)
         while count:
@@ -222,6 +227,8 @@ class Link:
                 raise Lost(2, "Connection closed")
             view = view[got:]
             count -= got
+            if pace_s:
+                deadline = max(deadline, monotonic() + pace_s)
         return data
 
     def _set_timeout(self, deadline: float) -> None:

@@ -37,6 +37,9 @@ FLAG_MORE = 2
 FLAG_ERROR = 4
 """The body is an `ErrorReply`."""
 ALL_FLAGS = FLAG_REPLY | FLAG_MORE | FLAG_ERROR
+ABOUT_CONNECTION = 0
+"""The sequence of what a daemon says about a whole connection: that it is refused, or, with
+FLAG_MORE, that the daemon is at work on its requests."""
 
 
 class BadFrame(Exception):

@@ -43,6 +43,7 @@ from pyslurm_ng.wire.roles import Roles
 from pyslurm_ng.wire.shares import PRIVILEGED, Holder, Shares
 from pyslurm_ng.wire.table import MessageError, MessageRow
 from pyslurm_ng.wire.user_ranges import UserRanges
+from pyslurm_ng.wire.waiting_calls import WaitingCalls
 
 __all__ = [
     "Call",
@@ -101,8 +102,7 @@ class StreamServer:
         authenticator: for TCP and for issuing tokens; None serves Unix sockets only.
         roles_of: further roles of a user (operator, admin), from accounting records.
         limits: bounds.
-        faults: counts unexpected errors of one connection; the loop's exception handler is told
-            where there is none.
+        faults: counts unexpected errors of one connection; else the loop's handler is told.
         rate_limit: Slurm's limit of requests per user.
         http: answers requests of HTTP; without it they are refused like other nonsense.
         user_ranges: which uids count as one user's; those of /etc/subuid unless given.
@@ -138,6 +138,7 @@ class StreamServer:
         self.rate_limit = rate_limit
         self._faults = faults
         self._turn_due = False
+        self._waiting = WaitingCalls(are_told=not audience.startswith("slurmd:"))
         self._long = LongBodies(Lanes({PRIVILEGED: PRIVILEGED_WEIGHT}), self._was_read)
         self.roles = Roles(service_uid, roles_of, user_ranges or UserRanges())
         self._acceptors: list[Acceptor] = []
@@ -221,6 +222,7 @@ class StreamServer:
                 self.fault(f"a connection of {connection} was closed", error)
                 connection.cut()
         del self._to_sweep[-1000:]
+        self._waiting.tell()
         self.shares.let_all_go()
         self._sweep_timer = None
         if self.connections:
@@ -244,6 +246,7 @@ class StreamServer:
     def ended(self, call: Call) -> None:
         """Give back the room of an answered call."""
         holder = call.holder
+        self._waiting.leave(call)
         if call.stays_open:
             holder.closed_call(call.held_bytes)
         else:
@@ -288,6 +291,7 @@ class StreamServer:
             self.shares.charge(holder, 0, -call.held_bytes)
             holder.opened_call(call.held_bytes)
             self._is_answered(holder)
+        self._waiting.enter(call)
         self.lanes.push(lane, call)
         if not self._turn_due:
             self._turn_due = True
