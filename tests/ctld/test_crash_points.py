@@ -1,18 +1,21 @@
 """RELIABILITY 2: slurmctld dies just before any one call that changes its files.
 
-A fixed list of commands is run once without a fault, and what is seen after each command is noted.
-Then strace kills the daemon at the n-th call of one kind, for one n after another. After the
-restart the state must be one of those noted, and contain every command that was answered.
+A fixed list of commands is run once without a fault. What is seen after each command is noted, and
+which files were changed. Then strace kills the daemon at the n-th call of one kind on one of these
+files, for one n after another. After the restart the state must be one of those noted, and contain
+every command that was answered.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +31,9 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed"),
 ]
 CALLS = ("pwrite64", "fdatasync", "fsync", "rename", "ftruncate", "openat", "mkdir", "write")
-STEPS = {"openat": 7, "mkdir": 5}
-"""Most opens are those of an interpreter's start, and scripts have 256 directories."""
-MOST_POINTS = 1500
+MOST_POINTS = 300
+FEW_OF_SCRIPTS = ("00", "01", "7f", "ff")
+"""Scripts have 256 directories, which are made one after the other."""
 HELD = 1
 
 
@@ -86,29 +89,51 @@ def run_commands(controller: Controller) -> int:
     return len(COMMANDS)
 
 
+@dataclass(frozen=True)
+class CleanRun:
+    """A run without a fault: what is seen before the first command and after each, and the files,
+    relative to the controller's directory, that it changed."""
+
+    seen: list[object]
+    files: list[str]
+
+
 @pytest.fixture(scope="module")
-def expected(tmp_path_factory: pytest.TempPathFactory) -> list[object]:
-    """What is seen before the first command and after each."""
+def clean(tmp_path_factory: pytest.TempPathFactory) -> CleanRun:
+    """Run all commands."""
     controller = Controller(tmp_path_factory.mktemp("clean"))
-    controller.start()
+    calls = controller.directory / "calls"
+    traced = start_traced(controller, ["-o", str(calls), "-e", "trace=" + ",".join(CALLS)])
     try:
+        wait_until(lambda: is_up(controller))
         seen = [observed(controller)]
         for kind, fields in COMMANDS:
             controller.change(kind, **fields)
             seen.append(observed(controller))
     finally:
         controller.stop()
+        traced.wait(60)
     assert len({str(state) for state in seen}) > 30
-    return seen
+    changes = [line for line in calls.read_text().splitlines() if "O_RDONLY" not in line]
+    files = {
+        path
+        for path in re.findall(rf'"{controller.directory}/([^"]+)"', "\n".join(changes))
+        if path != controller.log_file.name and not _is_one_of_many(path)
+    }
+    assert len(files) > 40
+    return CleanRun(seen, sorted(files))
 
 
-def start_traced(controller: Controller, call: str, number: int) -> subprocess.Popen[bytes]:
-    """Start slurmctld so that it is killed before its n-th call of this kind."""
-    words = ["strace", "-f", "-qq", "-o", os.devnull, "-e", f"trace={call}"]
-    words += ["-e", f"inject={call}:signal=SIGKILL:when={number}"]
-    words += [sys.executable, "-m", "pyslurm_ng.ctld", "-D", "-f", str(controller.conf_path)]
+def _is_one_of_many(path: str) -> bool:
+    parent, _, name = path.rpartition("/")
+    return parent == "state/scripts" and name not in FEW_OF_SCRIPTS
+
+
+def start_traced(controller: Controller, options: list[str]) -> subprocess.Popen[bytes]:
+    """Start slurmctld under strace."""
+    program = [sys.executable, "-m", "pyslurm_ng.ctld", "-D", "-f", str(controller.conf_path)]
     return subprocess.Popen(
-        words,
+        ["strace", "-f", "-qq", *options, *program],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -122,11 +147,17 @@ def is_up(controller: Controller) -> bool:
     return "Running as primary controller" in controller.log()
 
 
-def one_point(directory: Path, call: str, number: int, expected: list[object]) -> bool:
-    """Die at one point and recover; return False when the run never came so far."""
+def one_point(directory: Path, call: str, number: int, clean: CleanRun) -> bool:
+    """Die at one point and recover; return False when the run never came so far.
+
+    The n-th call is that of the first thread to make so many of them.
+    """
     directory.mkdir()
     controller = Controller(directory)
-    traced = start_traced(controller, call, number)
+    options = ["-o", os.devnull, "-e", f"trace={call}"]
+    options += ["-e", f"inject={call}:signal=SIGKILL:when={number}"]
+    options += [word for path in clean.files for word in ("-P", str(directory / path))]
+    traced = start_traced(controller, options)
     try:
         wait_until(lambda: traced.poll() is not None or is_up(controller))
         answered = run_commands(controller) if traced.poll() is None else 0
@@ -138,7 +169,7 @@ def one_point(directory: Path, call: str, number: int, expected: list[object]) -
     controller.start()
     try:
         seen = observed(controller)
-        fitting = [count for count, state in enumerate(expected) if state == seen]
+        fitting = [count for count, state in enumerate(clean.seen) if state == seen]
         assert fitting, f"{call} {number}: after {answered} answers a state that never was"
         assert fitting[-1] >= answered, f"{call} {number}: {answered} answered, {fitting[-1]} kept"
     finally:
@@ -156,18 +187,16 @@ def room(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.parametrize(
     ("call", "number"), [("pwrite64", 17), ("fdatasync", 20), ("rename", 5), ("fsync", 2)]
 )
-def test_some_crash_points(room: Path, call: str, number: int, expected: list[object]) -> None:
+def test_some_crash_points(room: Path, call: str, number: int, clean: CleanRun) -> None:
     """RELIABILITY 2: a few of the points, in each run of the tests."""
-    assert one_point(room / "c", call, number, expected), "the daemon never came so far"
+    assert one_point(room / "c", call, number, clean), "the daemon never came so far"
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("call", CALLS)
-def test_all_crash_points(room: Path, call: str, expected: list[object]) -> None:
+def test_all_crash_points(room: Path, call: str, clean: CleanRun) -> None:
     """RELIABILITY 2: one point after another, until the daemon outlives the commands."""
-    number = 0
-    while number < MOST_POINTS:
-        number += STEPS.get(call, 1)
-        if not one_point(room / f"c{number}", call, number, expected):
-            break
-    assert STEPS.get(call, 1) < number < MOST_POINTS
+    number = 1
+    while number < MOST_POINTS and one_point(room / f"c{number}", call, number, clean):
+        number += 1
+    assert 1 < number < MOST_POINTS
