@@ -2,7 +2,8 @@
 
 A cluster is a directory of commands and a SLURM_CONF. The recorded peer is Slurm 26.11 as it was
 once measured on another quiet two-core machine: a hint. `--peer-env` names one to compare
-with in the same run: the file that `bench/peer.sh up` wrote.
+with in the same run: the file that `bench/peer.sh up` wrote. `show` gives a verdict (`ok`) only
+when other programs used less than half a core before and after the run.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import secrets
 import statistics
 import subprocess
 import sys
@@ -20,6 +22,10 @@ from pathlib import Path
 
 BARE = [os.path.realpath(sys.executable), "-I", "-S", "-c", "pass"]
 """The interpreter itself: a `python3` on the PATH may be a script that looks for one."""
+OTHERS_CORES_LIMIT = 0.5
+"""More than this from other programs moves a median too far to be judged."""
+OTHERS_WINDOW_S = 2.0
+END_LIMIT_S = 120.0
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,24 @@ class Cluster:
         """Return how long a command takes from start to exit."""
         return spawn_seconds(self.argv(*words), self.environment)
 
+    def inside(self, job_id: str) -> Cluster:
+        """Return the same cluster as a job's own environment shows it."""
+        return Cluster(self.name, {**self.environment, "SLURM_JOB_ID": job_id})
+
+    def cancel_named(self, name: str) -> None:
+        """End what is left of the jobs of a run, so that the next program finds free nodes."""
+        self.run("scancel", "--me", f"--name={name}")
+        wait_for(lambda: not self.jobs_named(name), END_LIMIT_S, "the end of jobs")
+
+    def jobs_named(self, name: str) -> list[str]:
+        """Return a line for each job of this name that has not ended."""
+        return self.run("squeue", "-h", "-n", name).splitlines()
+
+
+def run_name() -> str:
+    """Return a job name that no other run uses."""
+    return f"bench-{secrets.token_hex(4)}"
+
 
 def spawn_seconds(argv: list[str], environment: dict[str, str]) -> float:
     """Return the time from start to exit; posix_spawn, for a fork would be measured, too."""
@@ -80,6 +104,7 @@ def clusters(options: argparse.Namespace) -> list[Cluster]:
     """Return our cluster (from SLURM_CONF) and, when told where it is, the peer's."""
     if "SLURM_CONF" not in os.environ:
         sys.exit("bench: error: source the env.sh that `pyslurm-ng up` wrote")
+    options.others_cores = others_cores()
     both = [Cluster("ours", dict(os.environ))]
     if options.peer_env:
         environment = dict(os.environ)
@@ -89,6 +114,25 @@ def clusters(options: argparse.Namespace) -> list[Cluster]:
         environment["PATH"] += os.pathsep + os.environ["PATH"]
         both.append(Cluster("peer", environment))
     return both
+
+
+def others_cores() -> float:
+    """Return how many cores are busy now; the clusters are idle, so others make them so."""
+
+    def busy_s() -> float:
+        user, nice, system, _, _, irq, softirq, *_ = map(
+            int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
+        )
+        return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+    before = busy_s()
+    time.sleep(OTHERS_WINDOW_S)
+    return (busy_s() - before) / OTHERS_WINDOW_S
+
+
+def ratio(ours: float, peer: float | None) -> float | None:
+    """Return ours as a multiple of the peer's, when there is one."""
+    return None if peer is None else ours / peer
 
 
 def in_turn(rounds: int, measures: dict[str, Callable[[], float]]) -> dict[str, float]:
@@ -101,7 +145,12 @@ def in_turn(rounds: int, measures: dict[str, Callable[[], float]]) -> dict[str, 
 
 
 def show(options: argparse.Namespace, title: str, rows: list[dict[str, object]]) -> None:
-    """Print rows with the same keys, as a table or as JSON lines."""
+    """Print rows with the same keys, as a table or as JSON lines; judge only on a quiet machine."""
+    if hasattr(options, "others_cores"):
+        busy = max(options.others_cores, others_cores())
+        if busy > OTHERS_CORES_LIMIT:
+            rows = [{**row, "ok": None} if "ok" in row else row for row in rows]
+            print(f"bench: no verdict: other programs use {busy:.1f} cores", file=sys.stderr)
     if options.json:
         for row in rows:
             print(json.dumps({"bench": title, **row}), flush=True)

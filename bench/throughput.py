@@ -1,16 +1,24 @@
 #!/usr/bin/env python3
-"""1,000 jobs of /bin/true: jobs per second from the first submission to the last accounted end."""
+"""1,000 jobs of /bin/true: jobs per second from the first submission to the last accounted end.
+
+Ours and the peer's take turns. The goal is four times the peer's best round for single jobs, and
+five times for one array. `--jobs 100000` beside `--jobs 1000` shows whether the rate stays.
+"""
 
 from __future__ import annotations
 
+import statistics
 import subprocess
 import time
 
-from figures import Cluster, clusters, parser, show, wait_for
+from figures import Cluster, clusters, parser, ratio, run_name, show, wait_for
 
 JOBS = 1000
 WRITERS = 16
 RECORDED_TUNED = {"single jobs": 58.0, "one array": 67.0}
+GOALS = {"single jobs": 4.0, "one array": 5.0}
+"""Times the peer's rate."""
+JOBS_LIMIT_S = 3600.0
 
 
 def accounted(cluster: Cluster, name: str) -> int:
@@ -30,13 +38,13 @@ def array(cluster: Cluster, name: str, jobs: int) -> None:
     cluster.run("sbatch", "-J", name, f"--array=1-{jobs}", "-o", "/dev/null", "--wrap", "/bin/true")
 
 
-def rate(cluster: Cluster, how: str, jobs: int, round_number: int) -> float:
+def rate(cluster: Cluster, how: str, jobs: int) -> float:
     """Return jobs per second, from before the first submission until all are accounted."""
-    name = f"bench-{how.replace(' ', '-')}-{round_number}-{int(time.time())}"
+    name = run_name()
     begin = time.perf_counter()
     (single if how == "single jobs" else array)(cluster, name, jobs)
-    wait_for(lambda: not cluster.run("squeue", "-h", "-n", name).strip(), 600, "the jobs")
-    wait_for(lambda: accounted(cluster, name) >= jobs, 120, "accounting")
+    wait_for(lambda: not cluster.jobs_named(name), JOBS_LIMIT_S, "the jobs")
+    wait_for(lambda: accounted(cluster, name) >= jobs, JOBS_LIMIT_S, "accounting")
     return jobs / (time.perf_counter() - begin)
 
 
@@ -48,20 +56,22 @@ def main() -> None:
     measured = clusters(options)
     rows: list[dict[str, object]] = []
     for how, recorded in RECORDED_TUNED.items():
-        best: dict[str, list[float]] = {cluster.name: [] for cluster in measured}
-        for number in range(options.rounds):
+        rates: dict[str, list[float]] = {cluster.name: [] for cluster in measured}
+        for _ in range(options.rounds):
             for cluster in measured:
-                best[cluster.name].append(rate(cluster, how, options.jobs, number))
-        ours = sorted(best["ours"])[len(best["ours"]) // 2]
-        peer = max(best["peer"]) if "peer" in best else None
+                rates[cluster.name].append(rate(cluster, how, options.jobs))
+        ours = statistics.median(rates["ours"])
+        peer = max(rates["peer"]) if "peer" in rates else None
+        limit = GOALS[how] * (peer or recorded)
         rows.append(
             {
                 "how": how,
                 "ours_per_s": ours,
                 "peer_best_per_s": peer,
+                "to_peer": ratio(ours, peer),
                 "recorded_peer_tuned_per_s": recorded,
-                "limit_per_s": 2 * (peer or recorded),
-                "ok": ours >= 2 * (peer or recorded),
+                "limit_per_s": limit,
+                "ok": ours >= limit,
             }
         )
     show(options, f"{options.jobs} jobs of /bin/true, accounted", rows)
