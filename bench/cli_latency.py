@@ -9,7 +9,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from figures import BARE, Cluster, clusters, in_turn, parser, ratio, run_name, show, spawn_seconds
+from figures import (
+    BARE,
+    Cluster,
+    clusters,
+    in_turn,
+    jobs_of_a_run,
+    parser,
+    ratio,
+    show,
+    spawn_seconds,
+)
 
 ROUNDS = 30
 LIMIT_RATIO = 1.9
@@ -43,13 +53,11 @@ def main() -> None:
         "bare": lambda: spawn_seconds(BARE, dict(os.environ))
     }
     measured = clusters(options)
-    jobs = run_name()
-    for cluster in measured:
-        for name, measure in measures(cluster, jobs).items():
-            all_measures[f"{cluster.name} {name}"] = measure
-    medians = in_turn(ROUNDS, all_measures)
-    for cluster in measured:
-        cluster.cancel_named(jobs)
+    with jobs_of_a_run(measured) as jobs:
+        for cluster in measured:
+            for name, measure in measures(cluster, jobs).items():
+                all_measures[f"{cluster.name} {name}"] = measure
+        medians = in_turn(ROUNDS, all_measures)
     rows: list[dict[str, object]] = []
     for name in COMMANDS:
         ours, peer = medians[f"ours {name}"], medians.get(f"peer {name}")

@@ -16,7 +16,8 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,19 +67,25 @@ class Cluster:
         """Return the same cluster as a job's own environment shows it."""
         return Cluster(self.name, {**self.environment, "SLURM_JOB_ID": job_id})
 
-    def cancel_named(self, name: str) -> None:
-        """End what is left of the jobs of a run, so that the next program finds free nodes."""
-        self.run("scancel", "--me", f"--name={name}")
-        wait_for(lambda: not self.jobs_named(name), END_LIMIT_S, "the end of jobs")
-
     def jobs_named(self, name: str) -> list[str]:
         """Return a line for each job of this name that has not ended."""
         return self.run("squeue", "-h", "-n", name).splitlines()
 
 
-def run_name() -> str:
-    """Return a job name that no other run uses."""
-    return f"bench-{secrets.token_hex(4)}"
+@contextmanager
+def jobs_of_a_run(measured: list[Cluster]) -> Iterator[str]:
+    """Give a job name that no other run uses, and end what is left of such jobs afterwards.
+
+    So the next program finds free nodes, whatever happened.
+    """
+    name = f"bench-{secrets.token_hex(4)}"
+    try:
+        yield name
+    finally:
+        for cluster in measured:
+            cluster.run("scancel", "--me", f"--name={name}")
+        for cluster in measured:
+            wait_for(lambda own=cluster: not own.jobs_named(name), END_LIMIT_S, "the end of jobs")
 
 
 def spawn_seconds(argv: list[str], environment: dict[str, str]) -> float:

@@ -10,7 +10,7 @@ import subprocess
 import time
 from functools import partial
 
-from figures import Cluster, clusters, in_turn, parser, ratio, run_name, show
+from figures import Cluster, clusters, in_turn, jobs_of_a_run, parser, ratio, show
 
 JOBS = 200
 ROUNDS = 3
@@ -34,12 +34,12 @@ def seconds(cluster: Cluster, name: str, writers: int) -> float:
 def main() -> None:
     options = parser(__doc__ or "").parse_args()
     measured = clusters(options)
-    name = run_name()
     rows: list[dict[str, object]] = []
     for writers, goal in GOALS.items():
-        medians = in_turn(
-            ROUNDS, {each.name: partial(seconds, each, name, writers) for each in measured}
-        )
+        with jobs_of_a_run(measured) as name:
+            medians = in_turn(
+                ROUNDS, {each.name: partial(seconds, each, name, writers) for each in measured}
+            )
         ours = JOBS / medians["ours"]
         peer = JOBS / medians["peer"] if "peer" in medians else None
         rows.append(
@@ -52,8 +52,6 @@ def main() -> None:
                 "ok": None if peer is None else ours >= goal * peer,
             }
         )
-        for cluster in measured:
-            cluster.cancel_named(name)
     show(options, f"sbatch, {JOBS} jobs, medians of {ROUNDS}", rows)
 
 

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from figures import Cluster, clusters, in_turn, parser, ratio, run_name, show, wait_for
+from figures import Cluster, clusters, in_turn, jobs_of_a_run, parser, ratio, show, wait_for
 
 NODES, TASKS = 4, 64
-ROUNDS, WIDE_ROUNDS = 30, 7
+ROUNDS, WIDE_ROUNDS = 5, 2
 IN_A_ROW = 50
 START_LIMIT_S = 60.0
 ONE = ("srun", "-N1", "-n1", "/bin/true")
@@ -110,11 +110,9 @@ def rows_of(figures: dict[str, Figure], measured: list[Cluster]) -> list[dict[st
 def main() -> None:
     options = parser(__doc__ or "").parse_args()
     measured = clusters(options)
-    name = run_name()
     rows = rows_of(ALONE, measured)
-    rows += rows_of(INSIDE, [allocation(cluster, name) for cluster in measured])
-    for cluster in measured:
-        cluster.cancel_named(name)
+    with jobs_of_a_run(measured) as name:
+        rows += rows_of(INSIDE, [allocation(cluster, name) for cluster in measured])
     show(options, f"steps of a job on {NODES} nodes", rows)
 
 

@@ -11,7 +11,7 @@ import statistics
 import subprocess
 import time
 
-from figures import Cluster, clusters, parser, ratio, run_name, show, wait_for
+from figures import Cluster, clusters, jobs_of_a_run, parser, ratio, show, wait_for
 
 JOBS = 1000
 WRITERS = 16
@@ -40,12 +40,12 @@ def array(cluster: Cluster, name: str, jobs: int) -> None:
 
 def rate(cluster: Cluster, how: str, jobs: int) -> float:
     """Return jobs per second, from before the first submission until all are accounted."""
-    name = run_name()
-    begin = time.perf_counter()
-    (single if how == "single jobs" else array)(cluster, name, jobs)
-    wait_for(lambda: not cluster.jobs_named(name), JOBS_LIMIT_S, "the jobs")
-    wait_for(lambda: accounted(cluster, name) >= jobs, JOBS_LIMIT_S, "accounting")
-    return jobs / (time.perf_counter() - begin)
+    with jobs_of_a_run([cluster]) as name:
+        begin = time.perf_counter()
+        (single if how == "single jobs" else array)(cluster, name, jobs)
+        wait_for(lambda: not cluster.jobs_named(name), JOBS_LIMIT_S, "the jobs")
+        wait_for(lambda: accounted(cluster, name) >= jobs, JOBS_LIMIT_S, "accounting")
+        return jobs / (time.perf_counter() - begin)
 
 
 def main() -> None:

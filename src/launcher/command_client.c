@@ -36,8 +36,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* For a child to be ready, on a loaded machine: there a direct start takes far longer. */
+/* For a child to be ready, on a loaded machine: there a direct start takes far longer. Where many
+ * commands begin at once and the server takes one after the other, each waits longer for its turn. */
 #define PATIENCE_MS 200
+#define LONGEST_WAIT_MS 3000
 #define SECOND_USE_S 60 /* a server is started for a user who has just used another command */
 #define SWEEP_S 600     /* files that nobody has used for so long go, and are looked for as often */
 
@@ -240,6 +242,20 @@ static int connect_to(const char *base)
     return result;
 }
 
+/* The server writes the time to its lock whenever a command begins. */
+static int is_at_work(const char *base)
+{
+    char path[128];
+    struct stat facts;
+    struct timespec now;
+
+    snprintf(path, sizeof path, "%s.lock", base);
+    clock_gettime(CLOCK_REALTIME, &now);
+    return stat(path, &facts) == 0 &&
+           llabs((now.tv_sec - facts.st_mtim.tv_sec) * 1000ll +
+                 (now.tv_nsec - facts.st_mtim.tv_nsec) / 1000000) <= PATIENCE_MS;
+}
+
 /* A server that does not answer is replaced: it ends when its socket is gone, and the next commands
  * start another. */
 static void give_up_server(const char *base)
@@ -434,9 +450,14 @@ static void die_by(int number)
 static int is_told(int fd, const char *base, int *given)
 {
     struct command_report report;
-    if (wait_for(fd, PATIENCE_MS) == 0) {
-        give_up_server(base);
-        return 0;
+    for (int waited_ms = 0; wait_for(fd, PATIENCE_MS) == 0;) {
+        if (!is_at_work(base)) {
+            give_up_server(base);
+            return 0;
+        }
+        waited_ms += PATIENCE_MS;
+        if (waited_ms >= LONGEST_WAIT_MS)
+            return 0;
     }
     return receive_report(fd, &report, given) && (given == NULL || *given >= 0);
 }

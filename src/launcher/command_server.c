@@ -416,6 +416,7 @@ static int hear(struct server *server)
     if (strncmp(text, "taken ", 6) == 0 && head != NULL && head->cmsg_type == SCM_RIGHTS) {
         memcpy(&launcher, CMSG_DATA(head), sizeof launcher);
         note_child(server, atoi(text + 6), launcher);
+        futimens(server->lock, NULL); /* launchers that wait see that the server is at work */
     } else if (strncmp(text, "import ", 7) == 0) {
         done = PyObject_CallMethod(server->module, "bring", "s", text + 7);
         is_true = done != NULL && PyObject_IsTrue(done);

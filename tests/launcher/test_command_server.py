@@ -99,13 +99,17 @@ class Installation:
             capture_output=True, text=True, check=False, timeout=60, **options,  # type: ignore[call-overload]
         )  # fmt: skip
 
+    def popen(self, *words: str) -> subprocess.Popen[str]:
+        """Start a command without waiting for it; the caller reads what it prints."""
+        return subprocess.Popen(
+            [str(self.root / "bin" / "squeue"), *words],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env=self.environment(),
+        )  # fmt: skip
+
     def begin(self, *words: str) -> tuple[subprocess.Popen[str], int]:
         """Start a command that waits, by the server; return its launcher and its child's pid."""
         while True:
-            launcher = subprocess.Popen(
-                [str(self.root / "bin" / "squeue"), *words],
-                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env=self.environment(),
-            )  # fmt: skip
+            launcher = self.popen(*words)
             assert launcher.stdout is not None
             with launcher.stdout:
                 child = int(launcher.stdout.readline())
@@ -333,6 +337,23 @@ def test_server_that_does_not_answer_is_replaced(installed: Installation) -> Non
     finally:
         for pid in (server, *map(int, children)):
             os.kill(pid, signal.SIGKILL)
+
+
+def test_server_that_takes_other_commands_is_waited_for_and_stays(installed: Installation) -> None:
+    """64 that began at once took their server for hung and ended it, again and again."""
+    server = installed.warm()
+    path = installed.socket_path()
+    assert path is not None
+    children = Path(f"/proc/{server}/task/{server}/children").read_text().split()
+    for pid in (server, *map(int, children)):
+        os.kill(pid, signal.SIGSTOP)
+    with installed.popen("parent") as command:
+        while command.poll() is None:
+            os.utime(path.with_suffix(".lock"))  # as the server does with each command
+    for pid in (server, *map(int, children)):
+        os.kill(pid, signal.SIGCONT)
+    assert command.returncode == 0
+    assert installed.server() == server
 
 
 def test_what_dead_servers_left_is_removed_with_a_new_start(installed: Installation) -> None:
