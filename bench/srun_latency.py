@@ -16,7 +16,7 @@ from functools import partial
 from figures import Cluster, clusters, in_turn, jobs_of_a_run, parser, ratio, show, wait_for
 
 NODES, TASKS = 4, 64
-ROUNDS, WIDE_ROUNDS = 5, 2
+ROUNDS, WIDE_ROUNDS = 30, 7
 IN_A_ROW = 50
 START_LIMIT_S = 60.0
 ONE = ("srun", "-N1", "-n1", "/bin/true")

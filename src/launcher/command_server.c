@@ -17,12 +17,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -32,12 +35,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#ifndef MADV_POPULATE_READ /* headers before 5.14 */
+#define MADV_POPULATE_READ 22
+#define MADV_POPULATE_WRITE 23
+#endif
+
 #define READY_CHILDREN 2
 #define QUEUE 128
 #define IDLE_MS (300 * 1000)
 #define MOST_MEMORY (256u << 20)
 #define MOST_SOURCES 1024
 #define MOST_CHILDREN 512
+#define MOST_SPANS 2048
+#define MOST_NAMED (1 << 15)
+#define LESSONS 5 /* how many commands say which memory they wrote, after each new module */
 
 struct server {
     const char *path; /* of its socket */
@@ -47,6 +58,7 @@ struct server {
     int ends, alive; /* a pipe nobody writes to: its end is that of the server */
     int ended;       /* readable when a child has ended */
     int ready;       /* how many children wait */
+    int lessons;     /* how many more commands are to say which memory they wrote */
     PyObject *module;
 };
 
@@ -59,6 +71,17 @@ struct source {
 static struct source sources[MOST_SOURCES];
 static int source_count;
 
+/* Memory that commands write to, as they said, or read as code. A child that waits takes its own copy
+ * of these pages before a launcher comes: copied one by one at the first write, they were a fifth of
+ * a command's time. */
+struct span {
+    uint64_t start, bytes;
+};
+static struct span written[MOST_SPANS], code[16];
+static int written_count, code_count;
+static uint64_t named[MOST_NAMED]; /* addresses of pages, as lessons name them */
+static int named_count;
+
 /* The children that run commands, and their launchers' connections: a child that ends by a signal
  * reports nothing, so the server does. */
 static struct {
@@ -70,6 +93,20 @@ static int child_count;
 extern char **environ;
 
 /* ---- In a child --------------------------------------------------------------------------- */
+
+/* Only where no launcher waits already. It has no effect on kernels before 5.14, and none where a span
+ * is no longer mapped. */
+static void bring_pages(const struct server *server)
+{
+    struct pollfd waiting = {server->listener, POLLIN, 0};
+
+    if (poll(&waiting, 1, 0) != 0)
+        return;
+    for (const struct span *span = written; span < written + written_count; span++)
+        madvise((void *)span->start, span->bytes, MADV_POPULATE_WRITE);
+    for (const struct span *span = code; span < code + code_count; span++)
+        madvise((void *)span->start, span->bytes, MADV_POPULATE_READ);
+}
 
 static int accept_launcher(const struct server *server)
 {
@@ -280,6 +317,7 @@ static void run_child(struct server *server)
     close(server->ended);
     for (int i = 0; i < child_count; i++)
         close(children[i].launcher);
+    bring_pages(server);
     launcher = accept_launcher(server);
     if (launcher < 0)
         _exit(0);
@@ -296,11 +334,11 @@ static void run_child(struct server *server)
         take_over(request, descriptors) != 0 || begin(launcher) != 0)
         _exit(1);
     environ = texts + request->argument_count;
-    PyObject_CallMethod(server->module, "run_command", "NNKiii",
+    PyObject_CallMethod(server->module, "run_command", "NNKiiii",
                         as_list(texts, request->argument_count),
                         as_list(texts + request->argument_count, request->variable_count),
                         (unsigned long long)request->ignored, (int)request->session, launcher,
-                        server->tell);
+                        server->tell, server->lessons > 0);
     PyErr_Print();
     send(launcher, &failed, sizeof failed, MSG_NOSIGNAL);
     _exit(1);
@@ -378,6 +416,65 @@ static int keep_ready(struct server *server)
     return 0;
 }
 
+static int compare_pages(const void *left, const void *right)
+{
+    const uint64_t *one = left, *other = right;
+    return *one < *other ? -1 : *one > *other;
+}
+
+/* Make spans of the pages that most lessons named. */
+static void choose_written(uint64_t page_bytes)
+{
+    qsort(named, named_count, sizeof *named, compare_pages);
+    written_count = 0;
+    for (int i = 0, times; i < named_count; i += times) {
+        struct span *last = &written[written_count - 1];
+        for (times = 1; i + times < named_count && named[i + times] == named[i]; times++)
+            ;
+        if (times <= LESSONS / 2)
+            continue;
+        if (written_count > 0 && last->start + last->bytes == named[i])
+            last->bytes += page_bytes;
+        else if (written_count < MOST_SPANS)
+            written[written_count++] = (struct span){named[i], page_bytes};
+    }
+    named_count = 0;
+}
+
+/* Take down the memory that a command wrote. */
+static void learn(struct server *server, const char *bytes, size_t count)
+{
+    const uint64_t page_bytes = sysconf(_SC_PAGESIZE);
+    struct span span;
+
+    if (server->lessons == 0)
+        return;
+    for (; count >= sizeof span; count -= sizeof span, bytes += sizeof span) {
+        memcpy(&span, bytes, sizeof span);
+        for (; span.bytes >= page_bytes && named_count < MOST_NAMED; span.bytes -= page_bytes) {
+            named[named_count++] = span.start;
+            span.start += page_bytes;
+        }
+    }
+    if (--server->lessons == 0)
+        choose_written(page_bytes);
+}
+
+/* Where the program and its libraries have their code. */
+static void find_code(void)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    unsigned long start, end;
+    char line[PATH_MAX + 128], mode[8];
+
+    while (maps != NULL && code_count < (int)(sizeof code / sizeof code[0]) &&
+           fgets(line, sizeof line, maps) != NULL)
+        if (sscanf(line, "%lx-%lx %7s", &start, &end, mode) == 3 && strcmp(mode, "r-xp") == 0)
+            code[code_count++] = (struct span){start, end - start};
+    if (maps != NULL)
+        fclose(maps);
+}
+
 /* A child runs a command from now on. */
 static void note_child(struct server *server, pid_t pid, int launcher)
 {
@@ -417,7 +514,11 @@ static int hear(struct server *server)
         memcpy(&launcher, CMSG_DATA(head), sizeof launcher);
         note_child(server, atoi(text + 6), launcher);
         futimens(server->lock, NULL); /* launchers that wait see that the server is at work */
+    } else if (strncmp(text, "written ", 8) == 0) {
+        learn(server, text + 8, size - 8);
     } else if (strncmp(text, "import ", 7) == 0) {
+        server->lessons = LESSONS;
+        named_count = 0;
         done = PyObject_CallMethod(server->module, "bring", "s", text + 7);
         is_true = done != NULL && PyObject_IsTrue(done);
         Py_XDECREF(done);
@@ -514,6 +615,7 @@ int serve_commands(int argc, char **argv)
     limit_memory();
     server.number = facts.st_ino;
     server.module = PyImport_ImportModule("pyslurm_ng.command_server");
+    find_code();
     if (server.module != NULL && note_sources(&server) == 0)
         while (keep_ready(&server) == 0 && wait_for_children(&server))
             ;

@@ -106,6 +106,7 @@ def run_command(
     session: int,
     launcher: int,
     tell: int,
+    teaches: int,
 ) -> "NoReturn":
     """Run a command in a child that has taken over everything else; leaves the process.
 
@@ -116,15 +117,18 @@ def run_command(
         session: the launcher's session.
         launcher: the socket that takes how the command ended.
         tell: where the server learns which modules were needed.
+        teaches: whether it learns which memory was written, too.
     """
     shared = len(sys.modules)
 
     def report_end(is_signal: bool, number: int) -> None:
-        if len(sys.modules) != shared:
-            try:
+        try:
+            if len(sys.modules) != shared:
                 os.write(tell, ("import " + " ".join(list(sys.modules)[shared:])).encode())
-            except OSError:  # the server has ended meanwhile, or hangs: the command's end counts
-                pass
+            elif teaches:
+                os.write(tell, b"written " + _written_memory())
+        except OSError:  # the server has ended meanwhile, or hangs: the command's end counts
+            pass
         words = (_MAGIC, int(is_signal), number)
         os.write(launcher, b"".join(word.to_bytes(4, sys.byteorder) for word in words))
 
@@ -148,6 +152,31 @@ def run_command(
         gc.enable()
     _run.run(sys.argv[0])
     raise AssertionError("a command leaves the process")
+
+
+def _written_memory() -> bytes:
+    """Return the spans of memory that only this process has: address and bytes, 8 bytes each.
+
+    A page that a child of the server has not written to is still shared with the server.
+    """
+    page, most = os.sysconf("SC_PAGE_SIZE"), 3000  # what fits a packet
+    spans: list[list[int]] = []
+    with open("/proc/self/maps", "rb") as maps, open("/proc/self/pagemap", "rb", 0) as pages:
+        for line in maps:
+            bounds, mode = line.split()[:2]
+            if not mode.startswith(b"rw") or b"[stack]" in line:
+                continue
+            start, end = (int(text, 16) for text in bounds.split(b"-"))
+            pages.seek(start // page * 8)
+            known = memoryview(pages.read((end - start) // page * 8)).cast("Q")
+            for number, entry in enumerate(known):
+                if entry >> 63 and entry >> 56 & 1:  # present, and mapped by nobody else
+                    address = start + number * page
+                    if spans and sum(spans[-1]) == address:
+                        spans[-1][1] += page
+                    else:
+                        spans.append([address, page])
+    return b"".join(word.to_bytes(8, sys.byteorder) for span in spans[:most] for word in span)
 
 
 def _take_variables(texts: list[bytes]) -> None:
