@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +13,18 @@ from pyslurm_ng.base import libpmix
 from tests.daemons.live import LiveCluster
 
 pytestmark = pytest.mark.daemons
+SILENT = """
+import os, pathlib, socket, time
+port = pathlib.Path("port.0")
+while not port.exists() or not port.read_text():
+    time.sleep(0.1)
+number = int(port.read_text())
+pathlib.Path("here").touch()
+os.setuid(65534)
+for connection in [socket.create_connection(("127.0.0.1", number)) for _ in range(20)]:
+    print("refused" if connection.recv(1) == b"" else "taken", flush=True)
+"""
+"""Connects as another user and says nothing."""
 CLIENT = Path(__file__).parents[1] / "d" / "stepd" / "pmi_client.py"
 
 
@@ -81,6 +95,28 @@ def test_a_pmix_server_that_is_killed_leaves_no_directory(
     live_cluster.wait_until(
         "the end of the step", lambda: not Path(got.stdout.splitlines()[0]).exists()
     )
+
+
+@pytest.mark.skipif(not libpmix.major(), reason="libpmix.so.2 is not installed")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_other_users_do_not_keep_ranks_waiting(live_cluster: LiveCluster, work: Path) -> None:
+    """libpmix waits for what each connection has to say, one after the other."""
+    program = work / "silent.py"
+    program.write_text(SILENT)
+    client = str(CLIENT.parents[1] / "pmix" / "client.py")
+    line = (
+        "echo ${PMIX_SERVER_URI4##*:} > port.$SLURM_PROCID; "
+        'while [ ! -e here ]; do sleep 0.1; done; sleep 1; exec "$@"'
+    )
+    with subprocess.Popen(
+        [sys.executable, str(program)], cwd=work, stdout=subprocess.PIPE, text=True
+    ) as silent:
+        got = live_cluster.run(
+            "srun", "-n2", "-N1", "--mpi=pmix", "bash", "-c", line, "bash", sys.executable, client,
+            "2", cwd=work, PYTHONPATH=str(CLIENT.parents[3] / "src"),
+        )  # fmt: skip
+        assert silent.communicate()[0] == "refused\n" * 20
+    assert got.returncode == 0, got.stderr
 
 
 def test_components_are_one_world(

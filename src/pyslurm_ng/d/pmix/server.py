@@ -12,7 +12,9 @@ import shutil
 from collections import deque
 from typing import TYPE_CHECKING
 
+from pyslurm_ng.base.poll_loop import PollLoop
 from pyslurm_ng.d.pmix import records as c
+from pyslurm_ng.d.pmix.door import Door
 from pyslurm_ng.d.pmix.exchange import PmixExchange
 from pyslurm_ng.d.pmix.host import HostFunctions
 from pyslurm_ng.d.pmix.job import JobInfo
@@ -46,6 +48,7 @@ class PmixServer:
         self._exchange = PmixExchange(library, self._job, channel)
         self._host = HostFunctions(self._exchange, self._job)
         self._frames = step_io.Frames()
+        self._is_served = True
         self._done = c.OpDone(self._op_done)
         self._op_status: deque[int] = deque()
         self._procs: list[c.Proc] = []
@@ -53,25 +56,23 @@ class PmixServer:
     def run(self) -> None:
         """Begin, tell the supervisor the variables of the tasks, and serve."""
         try:
-            self._exchange.send({"do": "ready", "data": self._begin()})
-            poll = select.poll()
-            poll.register(self._channel, select.POLLIN)
-            poll.register(self._exchange.wake, select.POLLIN)
-            while self._serve(poll):
-                pass
+            variables = self._begin()
+            loop = PollLoop()
+            door = Door(loop, self._directory)
+            loop.watch(self._exchange.wake, select.POLLIN, lambda _: self._do_calls())
+            loop.watch(self._channel, select.POLLIN, lambda _: self._hear())
+            self._exchange.send({"do": "ready", "data": variables})
+            while self._is_served:
+                loop.turn()
+            door.close()
         finally:
             shutil.rmtree(self._directory, ignore_errors=True)
 
-    def _serve(self, poll: select.poll) -> bool:
-        ready = {descriptor for descriptor, _ in poll.poll()}
-        if self._exchange.wake in ready:
-            self._do_calls()
-        if self._channel not in ready:
-            return True
+    def _hear(self) -> None:
         data = os.read(self._channel, step_io.CHUNK_BYTES)
         for _, _, body in self._frames.feed(data):
             self._exchange.take(mpi_frames.parse(body))
-        return bool(data)
+        self._is_served = bool(data)
 
     def _do_calls(self) -> None:
         os.read(self._exchange.wake, 4096)

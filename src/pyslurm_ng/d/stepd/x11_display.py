@@ -1,7 +1,8 @@
 """A display on this node whose X clients reach the user's X server through srun (--x11).
 
-It listens on the loopback address only. Other users of the node can connect, too, so srun passes a
-connection on only if it begins with the cookie that we leave in a file of the user.
+It listens on the loopback address only, and takes connections of the step's user only: others of
+the node could use up the tunnels. Besides, srun passes a connection on only if it begins with the
+cookie that we leave in a file of the user.
 """
 
 import os
@@ -9,6 +10,7 @@ import select
 import time
 from _socket import AF_INET, SOCK_CLOEXEC, SOCK_STREAM, gethostname, socket
 
+from pyslurm_ng.base.loopback_user import user_of_peer
 from pyslurm_ng.d.stepd.own_process import become, fork_own, identity_of
 from pyslurm_ng.d.stepd.step_tasks import FILES_STATUS, CannotStart
 from pyslurm_ng.wire import step_io, xauthority
@@ -118,10 +120,13 @@ class X11Display:
 
     def _accept(self, events: int) -> None:
         try:
-            descriptor, _ = self._listener._accept()  # type: ignore[attr-defined]
+            descriptor, peer = self._listener._accept()  # type: ignore[attr-defined]
         except OSError:
             return
         connection = socket(fileno=descriptor)
+        if user_of_peer(self._listener.getsockname(), peer) != self._spec["uid"]:
+            connection.close()
+            return
         if len(self._tunnels) >= MOST_TUNNELS or not self._link.is_known:
             connection.close()
             return
