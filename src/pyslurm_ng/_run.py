@@ -116,5 +116,9 @@ def _report(name: str, problem: BaseException) -> None:
 
         traceback.print_exception(problem)
         return
+    line = getattr(problem, "user_line", "")
+    if line:  # it is about a daemon, not about this program
+        sys.stderr.write(f"{name}: error: {line}\n")
+        return
     text = " ".join(f"{type(problem).__name__}: {problem}".split())
     sys.stderr.write(f"{name}: error: internal: {text} (PYSLURM_DEBUG=1 shows where)\n")

@@ -31,6 +31,10 @@ def main(argv):
         print(os.readlink("/proc/self/exe"), open("/proc/self/comm").read().strip())
         return 0
     if what == "raise": raise RuntimeError("two\\nlines")
+    if what == "older":
+        problem = RuntimeError()
+        problem.user_line = "the daemon is older"
+        raise problem
     if what == "exit": sys.exit(argv[1])
     if what == "interrupt": raise KeyboardInterrupt
     if what == "pipe":
@@ -102,6 +106,11 @@ def test_unforeseen_error_is_one_line(installed: Path) -> None:
         "trial: error: internal: RuntimeError: two lines (PYSLURM_DEBUG=1 shows where)\n"
     )
     assert "Traceback" in run(installed, "trial", "raise", PYSLURM_DEBUG="1").stderr
+
+
+def test_an_error_with_a_line_for_users_is_that_line(installed: Path) -> None:
+    result = run(installed, "trial", "older")
+    assert (result.returncode, result.stderr) == (1, "trial: error: the daemon is older\n")
 
 
 def test_missing_command_is_one_line(installed: Path) -> None:

@@ -8,8 +8,10 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
+from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.kernels.records import check_body
 from pyslurm_ng.wire import field_bounds
+from pyslurm_ng.wire.admissions import refusal_code
 from pyslurm_ng.wire.messages import (
     ROLES,
     ErrorReply,
@@ -96,7 +98,17 @@ def test_what_is_sent_is_read(sample: Sample) -> None:
 )  # fmt: skip
 def test_hostile_bodies_are_refused(body: bytes) -> None:
     """RELIABILITY 43: refused, whatever it is, as one line."""
-    assert refused(body) in ("malformed", "too_long", "out_of_bounds")
+    assert refused(body) in ("malformed", "too_long", "out_of_bounds", "newer_sender")
+
+
+def test_a_newer_sender_is_told_which_daemon_to_upgrade() -> None:
+    """RELIABILITY 47: a slurmd before its slurmctld; the order of upgrades is Slurm's."""
+    with pytest.raises(MessageError, match=r"Ping: .*`new`.*upgrade.*slurmctld, then") as caught:
+        decode_request("Ping", b"\x81\xa3new\x01")
+    assert caught.value.cause == "newer_sender"
+    assert refusal_code(caught.value) == Errno.SLURM_PROTOCOL_VERSION_ERROR
+    with pytest.raises(MessageError, match=r"unknown message type 'Nope'.*upgrade this daemon"):
+        decode_request("Nope", b"\x80")
 
 
 def test_a_body_beyond_its_kinds_limit_is_refused() -> None:

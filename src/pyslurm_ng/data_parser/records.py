@@ -3,7 +3,27 @@
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
+    from typing import Any, NoReturn
+
+
+class OlderDaemonError(Exception):
+    """A daemon's answer lacks a field that was added after it; `user_line` says so to the user."""
+
+    def __init__(self, name: str) -> None:
+        self.user_line = (
+            f"the daemon that answered is older than this program, its answer has no field "
+            f"{name!r}: upgrade slurmdbd first, then slurmctld, then slurmd, commands last"
+        )
+        super().__init__(self.user_line)
+
+
+class Row(dict):  # type: ignore[type-arg]
+    """The fields of one row by name."""
+
+    __slots__ = ()
+
+    def __missing__(self, name: str) -> "NoReturn":
+        raise OlderDaemonError(name)
 
 
 class Table:
@@ -12,14 +32,14 @@ class Table:
     def __init__(self, fields: list[str], blob: bytes, names: "list[str]") -> None:
         from pyslurm_ng.kernels.records import project
 
-        where = {name: index for index, name in enumerate(fields)}
+        where = Row((name, index) for index, name in enumerate(fields))
         self.names = names
         self.rows: list[tuple[Any, ...]] = project(blob, [where[name] for name in names])
         self.at = {name: index for index, name in enumerate(names)}
 
     def dicts(self) -> "list[dict[str, Any]]":
         """Return the rows by field name."""
-        return [dict(zip(self.names, row, strict=False)) for row in self.rows]
+        return [Row(zip(self.names, row, strict=False)) for row in self.rows]
 
 
 def slices(blob: bytes, count: int) -> "Iterator[bytes]":
@@ -55,6 +75,6 @@ def rows_of(answer: "dict[str, Any]") -> "list[dict[str, Any]]":
 
     names = answer["fields"]
     return [
-        dict(zip(names, values, strict=True))
+        Row(zip(names, values, strict=True))
         for values in project(answer["records"], range(len(names)))
     ]

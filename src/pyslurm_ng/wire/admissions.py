@@ -49,7 +49,8 @@ class Admissions:
         """
         row = table.find_row(kind)
         if flags or row is None or row.is_reply:
-            raise BadFrame("unknown_kind", f"unknown message type {kind}", sequence)
+            text = f"unknown message type {kind}. {table.OLDER_HERE}"
+            raise BadFrame("unknown_kind", text, sequence)
         if body_bytes > row.max_bytes:
             raise BadFrame(
                 "too_long",
@@ -87,6 +88,8 @@ def refusal_code(error: Exception) -> int:
     """Return Slurm's number for a message that is refused: credential, role or form is wrong."""
     if isinstance(error, AuthError):
         return Errno.SLURM_PROTOCOL_AUTHENTICATION_ERROR
+    if isinstance(error, MessageError) and error.cause == "newer_sender":
+        return Errno.SLURM_PROTOCOL_VERSION_ERROR
     if isinstance(error, MessageError) and error.cause == "role":
         return Errno.ESLURM_ACCESS_DENIED
     return Errno.SLURM_PROTOCOL_INSANE_MSG_LENGTH

@@ -40,6 +40,12 @@ RateClass = Literal["read", "submit", "change", "daemon"]
 StructType = TypeVar("StructType", bound=type[msgspec.Struct])
 
 
+OLDER_HERE = (
+    "If the sender is newer than this daemon, upgrade this daemon: "
+    "first slurmdbd, then slurmctld, then slurmd, commands last"
+)
+
+
 class MessageError(Exception):
     """A request or reply that the table refuses; the text is one line for the peer."""
 
@@ -146,7 +152,7 @@ def row(kind: str) -> MessageRow:
     """Return the row of `kind`; raise `MessageError` when there is none."""
     known = _rows.get(kind)
     if known is None:
-        raise MessageError("unknown_kind", f"unknown message type {kind[:64]!r}")
+        raise MessageError("unknown_kind", f"unknown message type {kind[:64]!r}. {OLDER_HERE}")
     return known
 
 
@@ -217,6 +223,10 @@ def _decode(message_row: MessageRow, body: bytes | memoryview) -> msgspec.Struct
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         # ValidationError is a DecodeError; its text names the place and the expected value.
         text = str(error).splitlines()[0][:300]
+        if "unknown field" in text and not message_row.is_reply:
+            raise MessageError(
+                "newer_sender", f"{message_row.kind}: {text}. {OLDER_HERE}"
+            ) from None
         refused = refusal(message_row.schema, text)
         if refused:
             raise MessageError("out_of_bounds", refused) from None

@@ -12,7 +12,9 @@ import sqlalchemy as sa
 from pyslurm_ng.ctld.followers import dbd_link
 from pyslurm_ng.ctld.followers.dbd_link import DbdLink, PastUsage
 from pyslurm_ng.ctld.rules.assoc import mirror
+from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.dbd import held_queries, schema
+from pyslurm_ng.dbd.ingest.frames import NewerRecordError
 from pyslurm_ng.dbd.service import Service
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
@@ -154,6 +156,37 @@ def test_a_slurmdbd_that_refuses_everything_costs_few_records(
         await until(lambda: controller.link.acknowledged == last)
 
     assert play(tmp_path, story).job_ids() == list(range(11, 31))
+
+
+def test_an_older_slurmdbd_costs_no_record_and_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RELIABILITY 47: records wait, however often they are refused, until slurmdbd is upgraded."""
+    monkeypatch.setattr(dbd_link, "RECONNECT_S", (0.001,))
+    store = Service._journal_batch
+    refused: list[int] = []
+    told: list[str] = []
+    monkeypatch.setattr(DaemonLog, "error", lambda _, text: told.append(text))
+
+    def older(service: Service, request: JournalBatch) -> BatchAck:
+        if len(refused) < 30:
+            refused.append(request.frames[0].sequence)
+            raise NewerRecordError("slurmctld is newer. Update slurmdbd")
+        return store(service, request)
+
+    monkeypatch.setattr(Service, "_journal_batch", older)
+
+    async def story(accounting: Accounting, controller: SendingController) -> None:
+        for job_id in range(1, 5):
+            last = await controller.write(submitted(T, job_id))
+        await until(lambda: controller.link.acknowledged == last)
+        assert "accounting_record" not in controller.faults.counts
+        assert [line for line in told if line.startswith("slurmdbd: ")] == [
+            "slurmdbd: slurmctld is newer. Update slurmdbd"
+        ]
+
+    assert play(tmp_path, story).job_ids() == [1, 2, 3, 4]
+    assert len(refused) == 30
 
 
 def test_an_unexpected_fault_in_the_link_costs_one_connection(

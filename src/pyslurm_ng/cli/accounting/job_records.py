@@ -48,18 +48,21 @@ def fail_for(command: str, error: "Any") -> "NoReturn":
 
 def rows_of(part: "dict[str, Any]", request: "dict[str, Any]") -> "list[tuple[Row, Row | None]]":
     """Return (job, None) and (job, step) in print order; only the steps asked for by -j."""
+    from pyslurm_ng.data_parser import records
     from pyslurm_ng.kernels.records import project
 
     names = part["fields"]
-    jobs = [
-        dict(zip(names, values, strict=True))
+    jobs: list[Row] = [
+        records.Row(zip(names, values, strict=True))
         for values in project(part["records"], range(len(names)))
     ]
     steps: dict[int, list[Row]] = {}
     step_names = part["step_fields"]
     if request.get("step_columns"):
         for values in project(part["step_records"], range(len(step_names))):
-            steps.setdefault(values[0], []).append(dict(zip(step_names, values, strict=True)))
+            steps.setdefault(values[0], []).append(
+                records.Row(zip(step_names, values, strict=True))
+            )
     only = [wanted_job for wanted_job in request.get("jobs", ()) if wanted_job[3] != -1]
     rows: list[tuple[Row, Row | None]] = []
     for position, job in enumerate(jobs):
