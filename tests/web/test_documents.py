@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from pyslurm_ng.data_parser.envelope import VERSIONS
@@ -47,3 +49,17 @@ def test_answers_agree_with_their_schemas(version: str) -> None:
         if lines:
             wrong[path] = lines
     assert not wrong
+
+
+def test_a_list_is_laid_out_as_yaml_part_by_part() -> None:
+    """As the whole document would be; a list of 10,000 jobs would take a gigabyte."""
+    from pyslurm_ng.data_parser import yaml_text
+
+    rows = [{"a": 1, "b": ["x", {}]}, {"c": {"d": None}}, {"e": []}]
+    more = {"last": {"set": True}, "errors": []}
+    for parts in ([rows[:1], rows[1:]], [rows], []):
+        texts = [json.dumps(part)[1:-1] for part in parts]
+        whole = {"jobs": [row for part in parts for row in part], **more}
+        made = yaml_text.begin_of_list("jobs") + b"".join(map(yaml_text.elements_of, texts))
+        made += yaml_text.end_of_document(more, is_empty=not parts)
+        assert made == yaml_text.from_json(json.dumps(whole))

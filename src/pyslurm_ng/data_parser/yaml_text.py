@@ -23,6 +23,28 @@ def from_json(text: "bytes | str") -> bytes:
     return ("\n".join([*lines, "...", "", ""])).encode()
 
 
+def begin_of_list(key: str) -> bytes:
+    """Return the beginning of a document that begins with a list."""
+    return f"%YAML 1.1\n--- !!map\n!!str {key}: !!seq".encode()
+
+
+def elements_of(text: str) -> bytes:
+    """Return elements of that list, from JSON with commas between them."""
+    from json import loads
+
+    lines = [""]
+    for element in loads(f"[{text}]"):
+        _value(lines, "-", element, 0)
+    return "\n".join(lines).encode()
+
+
+def end_of_document(more: "dict[str, Any]", *, is_empty: bool) -> bytes:
+    """Return what follows the list."""
+    lines = [" []" if is_empty else ""]
+    _mapping(lines, more, 0)
+    return "\n".join([*lines, "...", "", ""]).encode()
+
+
 def _mapping(lines: "list[str]", mapping: "dict[str, Any]", depth: int) -> None:
     """Add the lines of a mapping whose keys stand at a depth."""
     blanks = "  " * depth

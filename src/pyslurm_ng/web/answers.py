@@ -12,14 +12,21 @@ import msgspec
 from starlette.responses import Response, StreamingResponse
 
 from pyslurm_ng.data_parser.schemas import conform, schema
-from pyslurm_ng.data_parser.yaml_text import from_json
+from pyslurm_ng.data_parser.yaml_text import (
+    begin_of_list,
+    elements_of,
+    end_of_document,
+    from_json,
+)
 from pyslurm_ng.web.call import Answer, Call, Streamed
 from pyslurm_ng.web.refusal import NOT_ACCEPTABLE, Refusal
 from pyslurm_ng.web.rooms import Holding
 
 JSON, YAML = "application/json", "application/yaml"
-MOST_YAML_BYTES = 64 << 20
-"""YAML is made of the whole document."""
+MOST_YAML_BYTES = 8 << 20
+"""Of a document that is laid out as a whole; lists of jobs are not."""
+_YAML_TIMES = 12
+"""How much more memory than the document that takes."""
 _LEAST_COMPRESSED = 1024
 _PIECE_BYTES = 256 << 10
 VARY = "Accept, Accept-Encoding, Authorization, X-SLURM-USER-NAME, X-SLURM-USER-TOKEN"
@@ -72,10 +79,22 @@ def respond(
         return _stream(call, payload, headers, form, holding, zipped=zipped)
     body = msgspec.json.encode(document(call, payload, answer))
     holding.hold(len(body))
+    if form == YAML:
+        _hold_yaml(holding, len(body))
     tag = _tag(body)
     if _is_known(headers, tag):
         return Response(status_code=304, headers={"ETag": tag, **_USUAL})
     return plain(200, body, form, tag=tag, zipped=zipped)
+
+
+def _hold_yaml(holding: Holding, size: int) -> None:
+    if size > MOST_YAML_BYTES:
+        raise Refusal(
+            NOT_ACCEPTABLE,
+            f"Accept: this answer is too long for YAML; take {JSON}",
+            source="slurmrestd",
+        )
+    holding.hold(_YAML_TIMES * size)
 
 
 def plain(status: int, body: bytes, form: str, *, tag: str = "", zipped: bool = False) -> Response:
@@ -114,18 +133,15 @@ def _stream(
         call.close()
         return Response(status_code=304, headers={"ETag": tag, **_USUAL})
     more = {**streamed.more, **call.envelope(), "warnings": call.warnings}
-    pieces = _begun(_pieces(call, streamed, more))
-    if form == YAML:
-        whole = _whole(pieces)
-        holding.hold(3 * len(whole))
-        return plain(200, whole, YAML, tag=tag)
+    make = _yaml_pieces if form == YAML else _pieces
+    pieces = _begun(make(call, streamed, more))
     sent = {**_USUAL, "Vary": VARY}
     if tag:
         sent["ETag"] = tag
     if zipped:
         sent["Content-Encoding"] = "gzip"
         pieces = _gzipped(pieces)
-    return StreamingResponse(holding.iterate(pieces), 200, sent, JSON)
+    return StreamingResponse(holding.iterate(pieces), 200, sent, form)
 
 
 def _pieces(call: Call, streamed: Streamed, more: dict[str, Any]) -> Iterator[bytes]:
@@ -141,28 +157,23 @@ def _pieces(call: Call, streamed: Streamed, more: dict[str, Any]) -> Iterator[by
         call.close()
 
 
+def _yaml_pieces(call: Call, streamed: Streamed, more: dict[str, Any]) -> Iterator[bytes]:
+    """Yield the document as YAML: a list is ten times as much memory while it is laid out."""
+    try:
+        lead, is_empty = begin_of_list(streamed.key), True
+        for records in streamed.records:
+            yield lead + elements_of(records)
+            lead, is_empty = b"", False
+        plain_more = msgspec.json.decode(msgspec.json.encode(more))
+        yield lead + end_of_document(plain_more, is_empty=is_empty)
+    finally:
+        call.close()
+
+
 def _begun(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """Return the pieces, the first of which is made now: what is wrong with it has a status."""
     first = next(pieces)
     return chain((first,), pieces)
-
-
-def _whole(pieces: Iterator[bytes]) -> bytes:
-    """Return all pieces as one.
-
-    Raises:
-        Refusal: they are too long for YAML.
-    """
-    whole = bytearray()
-    for piece in pieces:
-        whole += piece
-        if len(whole) > MOST_YAML_BYTES:
-            raise Refusal(
-                NOT_ACCEPTABLE,
-                f"Accept: this answer is too long for YAML; take {JSON}",
-                source="slurmrestd",
-            )
-    return bytes(whole)
 
 
 def _gzipped(pieces: Iterator[bytes]) -> Iterator[bytes]:
