@@ -27,6 +27,8 @@ MOST_YAML_BYTES = 8 << 20
 """Of a document that is laid out as a whole; lists of jobs are not."""
 _YAML_TIMES = 12
 """How much more memory than the document that takes."""
+STREAM_BYTES = 4 << 20
+"""What a list that is sent part by part holds beside its records: a part, and what waits."""
 _LEAST_COMPRESSED = 1024
 _PIECE_BYTES = 256 << 10
 VARY = "Accept, Accept-Encoding, Authorization, X-SLURM-USER-NAME, X-SLURM-USER-TOKEN"
@@ -127,7 +129,7 @@ def _stream(
     *,
     zipped: bool,
 ) -> Response:
-    holding.hold(streamed.held_bytes)
+    holding.hold(streamed.held_bytes + STREAM_BYTES)
     tag = _tag(streamed.fingerprint) if streamed.fingerprint else ""
     if tag and _is_known(headers, tag):
         call.close()

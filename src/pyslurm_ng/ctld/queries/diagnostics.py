@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from pyslurm_ng.conf.slurm_conf import SlurmConf
     from pyslurm_ng.ctld.rules.context import Caller
 
+_PRIVATE = frozenset(("users", "usage"))
+"""Words of PrivateData that hide who else asks, and how much."""
+
 
 def show_diagnostics(
     cluster: Cluster,
@@ -26,8 +29,11 @@ def show_diagnostics(
     *,
     user_names: Mapping[int, str] | None = None,
 ) -> Diagnostics:
-    """Return the counters of sdiag."""
+    """Return the counters of sdiag; of users only the caller's where PrivateData says so."""
     names = user_names or {}
+    hides_others = not caller.is_operator and not _PRIVATE.isdisjoint(
+        word.lower() for word in conf.private_data
+    )
     return Diagnostics(
         now_us=now_us,
         since_us=soft.reset_us or soft.started_us,
@@ -36,6 +42,7 @@ def show_diagnostics(
         users=[
             (uid, names.get(uid, ""), call.count, call.total_us)
             for uid, call in soft.callers.items()
+            if not hides_others or uid == caller.uid
         ],
         faults=sorted(soft.faults.items(), key=lambda row: (-row[1], row[0])),
         connections=[
@@ -43,7 +50,11 @@ def show_diagnostics(
             *((f"refused_{cause}", count) for cause, count in sorted(soft.refused.items())),
         ],
         limited=sorted(
-            ((uid, names.get(uid, ""), count) for uid, count in soft.limited.items()),
+            (
+                (uid, names.get(uid, ""), count)
+                for uid, count in soft.limited.items()
+                if not hides_others or uid == caller.uid
+            ),
             key=lambda row: -row[2],
         ),
     )
