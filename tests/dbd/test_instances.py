@@ -83,5 +83,7 @@ def test_they_are_listed_by_time_and_name(store: Database) -> None:
     assert present == [("n1", "i-1"), ("n2", "i-2")]  # of the last day
     with pytest.raises(RefusedError, match="Nodes=n"):
         names("nodes=n[2")
+    with pytest.raises(RefusedError, match="65536"):
+        names("nodes=n[1-999999]")  # a second of everybody's time, and a hundred megabytes
     hidden = listed(store, "instance", day, uid=7, user="eve", private=frozenset({"events"}))
     assert hidden == []

@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from pyslurm_ng.base.dates import parse_date
-from pyslurm_ng.base.hostlist import MAX_HOSTS, HostlistError, expand_of_user
+from pyslurm_ng.base.hostlist import HostlistError, expand_of_user
 from pyslurm_ng.base.numbers import DAY_US, SECOND_US
 from pyslurm_ng.base.state_names import NODE_FLAGS, NODE_STATES
 from pyslurm_ng.base.units import whole_number
@@ -19,6 +19,8 @@ from pyslurm_ng.dbd.list_request import Asked
 from pyslurm_ng.dbd.rollup.rows import amounts
 from pyslurm_ng.dbd.tree import Row
 
+_NODES_KNOWN = 0
+"""How many nodes there are the database does not know; lists have 65,536 names at most."""
 MOST_ROWS = 100_000
 """Of an answer to users that are not operators: answers are made in memory."""
 
@@ -59,7 +61,7 @@ def nodes_of(where: Words) -> set[str]:
         RefusedError: it is no list of hosts.
     """
     try:
-        return set(expand_of_user(where.last("Nodes") or "", MAX_HOSTS))
+        return set(expand_of_user(where.last("Nodes") or "", _NODES_KNOWN))
     except HostlistError as error:
         raise RefusedError(f" Nodes={where.last('Nodes')}: {error}") from None
 
