@@ -6,8 +6,10 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal, cast
 
 import pytest
 
@@ -15,6 +17,8 @@ from pyslurm_ng.d.host import device_filter
 from pyslurm_ng.d.host.cgroup import Group, Limits, Tree, TreeV2, detect
 from pyslurm_ng.d.spool.step_contract import CgroupPlan
 from pyslurm_ng.d.stepd.step_cgroup import StepCgroup, leave_job
+from pyslurm_ng.d.stepd.step_processes import StepProcesses
+from pyslurm_ng.d.stepd.step_writer import StepWriter
 
 pytestmark = [
     pytest.mark.root,
@@ -203,3 +207,53 @@ def test_unified_hierarchy_kills_freezes_and_filters_devices() -> None:
         while directory != mount:
             os.rmdir(directory)
             directory = os.path.dirname(directory)
+
+
+class _Stepd:
+    """The writer of a supervisor that has none."""
+
+    pid = 0
+
+
+def test_nothing_slips_through_a_suspension(tree: Tree, tmp_path: Path) -> None:
+    """A process that forks without end stands still at once, and not even SIGCONT wakes it."""
+    group, ticks = tree.step(7, 1000, "5"), tmp_path / "ticks"
+    ticks.touch()
+    version: Literal[1, 2] = 2 if isinstance(tree, TreeV2) else 1
+    plan: CgroupPlan = {
+        "version": version, "job": tree.job(7, 1000).directories, "step": group.directories,
+        "job_limits": {}, "step_limits": {},
+    }  # fmt: skip
+    cgroup = StepCgroup(plan)
+    for descriptor in cgroup.make():
+        os.close(descriptor)
+    script = f"echo up; while :; do (setsid sh -c 'echo >> {ticks}' &) ; done"
+    process = start(group, script)
+    assert wait_for_line(process) == b"up"
+    processes = StepProcesses(cgroup, cast(StepWriter, _Stepd()))
+
+    def goes_on() -> bool:
+        """Return whether anything runs for a while."""
+        before = ticks.stat().st_size
+        deadline = time.monotonic() + 0.3
+        while time.monotonic() < deadline:
+            if ticks.stat().st_size > before:
+                return True
+        return False
+
+    try:
+        assert goes_on()
+        processes.suspend()
+        assert not goes_on()
+        processes.signal_all(signal.SIGCONT)
+        assert not goes_on()
+        processes.resume()
+        assert goes_on()
+        processes.suspend()
+        processes.thaw()  # what ends a step does first
+        processes.signal_all(signal.SIGCONT)
+        assert goes_on()
+    finally:
+        processes.kill()
+        finish(process)
+    assert group.kill()

@@ -106,8 +106,8 @@ class Group(ABC):
         """Set the limits of a group that is there; before that no process can join it."""
 
     @abstractmethod
-    def set_frozen(self, frozen: bool) -> None:
-        """Stop or continue every process."""
+    def set_frozen(self, frozen: bool) -> bool:
+        """Stop or continue every process; return whether that is so now."""
 
     @abstractmethod
     def usage(self) -> GroupUsage:
@@ -256,16 +256,17 @@ class GroupV1(Group):
         if cpus:
             _write(f"{directory}/cpuset.cpus", ",".join(map(str, cpus)))
 
-    def set_frozen(self, frozen: bool) -> None:
+    def set_frozen(self, frozen: bool) -> bool:
         path = f"{self.directories.get('freezer')}/freezer.state"
         if not os.path.exists(path):
-            return
+            return False
         state = "FROZEN" if frozen else "THAWED"
         for _ in range(_KILL_ROUNDS):
             _write(path, state, optional=True)
             if read_text(path).strip() == state:
-                return
+                return True
             time.sleep(_KILL_PAUSE_S)
+        return False
 
     def usage(self) -> GroupUsage:
         user = system = 0
@@ -357,8 +358,16 @@ class GroupV2(Group):
         if limits.denied:
             device_filter.deny(directory, limits.denied)
 
-    def set_frozen(self, frozen: bool) -> None:
-        _write(f"{self._directory}/cgroup.freeze", "1" if frozen else "0", optional=True)
+    def set_frozen(self, frozen: bool) -> bool:
+        path, state = f"{self._directory}/cgroup.freeze", int(frozen)
+        if not os.path.exists(path):
+            return False
+        _write(path, str(state), optional=True)
+        for _ in range(_KILL_ROUNDS):
+            if _pairs(f"{self._directory}/cgroup.events").get("frozen", 0) == state:
+                return True
+            time.sleep(_KILL_PAUSE_S)
+        return False
 
     def kill_once(self) -> int:
         """Kill what is there now; return how many there were."""

@@ -76,9 +76,12 @@ class StepCgroup:
             return 0
         return self._step.usage().oom_kills - self._oom_before
 
-    def freeze(self, *, frozen: bool) -> None:
-        """Stop or continue all processes of the group at once. Raises OSError."""
-        self._step.set_frozen(frozen)
+    def freeze(self, *, frozen: bool) -> bool:
+        """Stop or continue all processes of the group at once; return whether that is so now."""
+        try:
+            return self._step.set_frozen(frozen)
+        except OSError:
+            return False
 
     def kill(self) -> None:
         """Kill the processes that are in the group now. Call again until there are none."""

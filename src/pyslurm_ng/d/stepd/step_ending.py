@@ -62,6 +62,7 @@ class StepEnding:
         self._result.flags |= END_KILLED
         if not self.is_dying:
             self.is_dying = True
+            self._processes.thaw()
             pids = self._processes.living()
             self._processes.signal(pids, SIGCONT)
             if wait_s > 0:

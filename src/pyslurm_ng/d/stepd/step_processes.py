@@ -33,6 +33,7 @@ class StepProcesses:
         self.beside: set[int] = set()
         self._cgroup = cgroup
         self._writer = writer
+        self._is_frozen = False
 
     def living(self) -> "list[int]":
         """Return the ids of the processes that have not ended."""
@@ -64,14 +65,26 @@ class StepProcesses:
         self.signal(self.living() if pids is None else pids, SIGKILL)
 
     def suspend(self) -> None:
-        """Stop all of the processes."""
-        pids = self.living()
-        self.signal(pids, SIGTSTP)
-        self.signal(pids, SIGSTOP)
+        """Stop all of the processes: those of the control group at once, others by SIGSTOP.
+
+        Between two signals a process could start another one that nobody stops. A frozen one is not
+        woken by its user's SIGCONT, either. Before, all hear SIGTSTP, as in Slurm.
+        """
+        self.signal(self.living(), SIGTSTP)
+        self._is_frozen = self._cgroup is not None and self._cgroup.freeze(frozen=True)
+        stopped = set(self._cgroup.pids()) if self._cgroup is not None and self._is_frozen else ()
+        self.signal([pid for pid in self.living() if pid not in stopped], SIGSTOP)
 
     def resume(self) -> None:
         """Let all of the processes continue."""
+        self.thaw()
         self.signal_all(SIGCONT)
+
+    def thaw(self) -> None:
+        """Let the control group go on, so that its processes see signals again."""
+        if self._is_frozen and self._cgroup is not None:
+            self._is_frozen = False
+            self._cgroup.freeze(frozen=False)
 
     def oom_kills(self) -> int:
         """Return how many processes the kernel has killed for the step's memory limit."""
