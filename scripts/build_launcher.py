@@ -30,7 +30,7 @@ MANAGEMENT = {"pyslurm-ng": "up"}
 # Modules of cli that hold no command of their own have no `main`.
 COMMANDS = (
     "sacct sacctmgr salloc sattach sbatch sbcast scancel scontrol scrontab sdiag seff "
-    "seff-array sinfo sprio squeue sreport srun sshare sstat strigger"
+    "seff-array sinfo sprio squeue sreport srun sshare sstat strigger swait"
 ).split()
 
 

@@ -535,6 +535,7 @@ PLAIN = frozenset(
     streams
     strict
     strigger
+    swait
     submission
     submit
     sums

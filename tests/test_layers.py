@@ -30,6 +30,7 @@ LAYERS = [
     ["model"],
     ["sched"],
     ["wire", "journal", "policy"],
+    ["steps"],
 ]
 TOP = ["cli", "web", "ctld", "d", "dbd", "up", "sim", "report", "command_server"]
 EXTRA = {
@@ -40,7 +41,7 @@ EXTRA = {
     "command_server": ["_run", "cli"],
 }
 
-PURE = ["model", "sched", "ctld.rules", "ctld.queries", "d.core"]
+PURE = ["model", "sched", "steps", "ctld.rules", "ctld.queries", "d.core"]
 IMPURE_MODULES = set(
     "asyncio zmq socket _socket os posix subprocess threading logging random time datetime "
     "sqlalchemy psutil pynvml select selectors signal".split()
@@ -52,6 +53,7 @@ LIBRARIES = {
         "model",
         "conf",
         "wire",
+        "steps",
         "policy",
         "journal",
         "ctld",

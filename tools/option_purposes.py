@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "src" / "pyslurm_ng" / "cli" / "option_purposes.py"
 COMMANDS = (
     "sacct sacctmgr sattach sbcast scancel scontrol scrontab sdiag sinfo sprio squeue sreport "
-    "sshare sstat strigger"
+    "sshare sstat strigger swait"
 ).split()
 OWN = {"squeue": {"follow": {"arg": "none", "help": "list jobs, then each that changes"}}}
 """Options that Slurm does not have."""

@@ -25,6 +25,7 @@ from pyslurm_ng.base.numbers import (
     REQ_REQUEUE,
     REQ_SPREAD,
     REQ_SPREAD_SEGMENTS,
+    REQ_STEPMGR,
     REQ_USE_MIN_NODES,
 )
 from pyslurm_ng.cli import salloc, srun
@@ -175,7 +176,6 @@ def test_a_directory_is_where_the_job_runs(command: str) -> None:
     [
         (["--container=/b"], "--container is not implemented yet"),
         (["--resources=a"], "--resources is not implemented yet"),
-        (["--stepmgr"], "--stepmgr is not implemented yet"),
     ],
 )
 @pytest.mark.parametrize("command", COMMANDS)
@@ -314,3 +314,10 @@ def test_the_bell_rings_after_a_long_wait() -> None:
     assert all(salloc.rings({"bell": ""}, wait) for wait in waits)
     assert not any(salloc.rings({"no-bell": ""}, wait) for wait in waits)
     assert not salloc.rings({"bell": "", "no-bell": ""}, 11.0)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_job_may_have_a_step_manager(command: str) -> None:
+    """--stepmgr is a wish of the job, which scripts of the site and slurmctld see."""
+    assert parsed(command, ["--stepmgr"]).request["flags"] & REQ_STEPMGR
+    assert not parsed(command, []).request.get("flags", 0) & REQ_STEPMGR

@@ -138,6 +138,7 @@ REQ_DEFAULT_PARTITION = 1 << 41
 REQ_DEFAULT_QOS = 1 << 42
 REQ_DEFAULT_WCKEY = 1 << 43
 REQ_EXPEDITE = 1 << 45  # --requeue=expedite
+REQ_STEPMGR = 1 << 46  # --stepmgr: its first node gives its steps their shares
 REQ_CPUS_SET = 1 << 44
 
 # Bits of JobRequest.mail_type.

@@ -402,4 +402,12 @@ PURPOSES = {
         "verbose": ("", "more detail on stderr"),
         "version": ("", "print version"),
     },
+    "swait": {
+        "help": ("", "long help"),
+        "quiet": ("", "suppress informational text"),
+        "timeout": ("SECS", "leave with exit code 1 after so many seconds"),
+        "usage": ("", "short help"),
+        "verbose": ("", "more detail on stderr"),
+        "version": ("", "print version"),
+    },
 }

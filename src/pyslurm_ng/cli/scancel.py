@@ -218,6 +218,8 @@ def _cancel(
             if not job_filter["jobs"]:
                 return code
         reply = _asked(client, job_filter, signal, flags)
+        if any("." in text for text, _, _ in reply["errors"]):
+            reply["errors"] = _without_queued(client, reply["errors"], signal)
     except SlurmError as error:
         return _failed(error, job_filter)
     return _report(reply, options, signal, flags, verbose, job_filter) or code
@@ -257,6 +259,22 @@ def _asked(
         return client.change("CancelJobs", {**request, **progress}, timeout_s=60.0)
 
     return change_all(job_filter.get("jobs") or [], ask)
+
+
+def _without_queued(
+    client: "Client", errors: "list[tuple[str, int, str]]", signal: int
+) -> "list[tuple[str, int, str]]":
+    """End steps that only the step manager of their job knows (`srun --async`); return the rest."""
+    from pyslurm_ng.base.error_numbers import Errno
+    from pyslurm_ng.cli.step.step_manager import end_queued
+
+    return [
+        error
+        for error in errors
+        if "." not in error[0]
+        or error[1] != Errno.ESLURM_INVALID_JOB_ID
+        or not end_queued(client, error[0], signal)
+    ]
 
 
 def _failed(error: SlurmError, job_filter: "dict[str, Any]") -> int:

@@ -47,9 +47,6 @@ CONF_KEYS = (
 _EXIT_ERROR = "SLURM_EXIT_ERROR"
 
 
-"""The most nodes that srun sends to at the same time."""
-
-
 class Failed(Exception):
     """srun cannot go on; its lines were printed. `code` is the exit code."""
 
@@ -236,6 +233,10 @@ def _run(
     else:
         conf = submission.choose_cluster(options, conf)
     mpi = mpi_kinds.chosen(options, conf.get("MpiDefault", ""))
+    if "async" in options.settings:
+        from pyslurm_ng.cli.step.async_step import check_async
+
+        check_async(options, mpi)
     submission.check_configured(options, conf)
     if options.verbose > 1:
         limits = submission.limits(options.settings.get("propagate", ""), conf)
@@ -323,6 +324,7 @@ class _Srun:
         self.mpi = ""  # the kind; "" where none was chosen
         self._whole: WholeStep | None = None  # if other components have a part of it
         self._x11 = _forward_of(options, conf)
+        self._step_client = client  # the controller, or the job's step manager
 
     def _info(self, text: str) -> None:
         if not self._quiet:
@@ -339,6 +341,10 @@ class _Srun:
         fields["job_id"] = job_id
         if task:
             fields["array_task_id"] = int(task)
+        if "async" in self._options.settings:
+            from pyslurm_ng.cli.step.async_step import queue_step
+
+            return queue_step(self._options, self._conf, self._client, fields, self._operands)
         return self._step(fields)
 
     def alone(self) -> int:
@@ -494,12 +500,17 @@ class _Srun:
 
     def _created(self, fields: "dict[str, Any]") -> "dict[str, Any]":
         from pyslurm_ng.cli.step.creation import NoStep, StepCreation
+        from pyslurm_ng.cli.step.step_manager import own_manager
 
         take = self._allocation.take if self._allocation is not None else None
+        first = own_manager(self._conf, fields["job_id"]) or self._client
+        creation = StepCreation(self._conf, first, self._signals, self._info, take)
         try:
-            return StepCreation(self._client, self._signals, self._info, take).run(fields)
+            granted = creation.run(fields)
         except NoStep:
             raise Failed from None
+        self._step_client = creation.client
+        return granted
 
     # Launching ----------------------------------------------------------------------------------
 
@@ -554,21 +565,26 @@ class _Srun:
             "exit_code": 1 << 8,
         }
         try:
-            self._client.change("CompleteStep", fields)
+            self._step_client.change("CompleteStep", fields)
         except SlurmError as problem:
             say(f"srun: error: {problem.text}")
 
     # News ---------------------------------------------------------------------------------------
 
     def _watch_controller(self, client: "StepClient") -> None:
-        """Take the controller's messages while the step runs."""
-        descriptor = self._client.fileno()
+        """Take the messages of those that know of step and allocation while the step runs."""
+        self._watch(client, self._step_client)
+        if self._step_client is not self._client:
+            self._watch(client, self._client)
+
+    def _watch(self, client: "StepClient", source: "Client") -> None:
+        descriptor = source.fileno()
         if descriptor < 0:
             return
 
         def news() -> None:
             try:
-                _, reply, is_last = self._client.receive(60.0)
+                _, reply, is_last = source.receive(60.0)
             except SlurmError:
                 # The step does not need the controller; its end is reported by the nodes.
                 client.forget(descriptor)

@@ -37,6 +37,7 @@ from pyslurm_ng.d.requests.administration import Administration
 from pyslurm_ng.d.requests.controller_orders import ControllerOrders
 from pyslurm_ng.d.requests.service import NodeStreams
 from pyslurm_ng.d.spool.spool import Spool
+from pyslurm_ng.d.stepmgr.managers import StepManagers
 from pyslurm_ng.d.steps.spool_room import SpoolRoom
 from pyslurm_ng.d.steps.step_adoption import adopt_steps
 from pyslurm_ng.d.steps.step_ends import StepEnds
@@ -155,8 +156,14 @@ class Daemon:
             node.log, node.name, lambda: node.conf, node.state,
             {"SLURM_CONF": node.conf.path, "SLURMD_NODENAME": node.name},
         )  # fmt: skip
+        self._managers = StepManagers(
+            node, identity, self._credentials, self._act, self._actions.launches.ask
+        )
+        self._actions.on_acted = self._managers.look
+        reports.on_managed = self._managers.acknowledged
         self._streams = NodeStreams(
             node, identity, self._runner, self._accounts, self._actions, self._administration,
+            self._managers,
             status=lambda: registration.status(self._runner.running()),
             relay=self._controllers.relay,
         )  # fmt: skip
@@ -181,6 +188,7 @@ class Daemon:
         try:
             await self._runner.begin()
             self._keep_to_own_cpus()
+            self._managers.take_up()
             adopt_steps(self._node, self._credentials, self._runner, self._ends)
             await self._streams.listen()
         except (CannotSupervise, OSError) as error:
@@ -237,6 +245,7 @@ class Daemon:
             tree.remove_empty({job_id for job_id, _, _ in self._runner.running()})
         self._runner.close()
         self._neighbours.close()
+        self._managers.close()
         await self._streams.close()
         self._controllers.close()
         self._accounts.close()

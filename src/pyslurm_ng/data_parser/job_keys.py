@@ -13,6 +13,7 @@ from pyslurm_ng.base.numbers import (
     REQ_NTASKS_SET,
     REQ_REBOOT,
     REQ_SPREAD,
+    REQ_STEPMGR,
     SECOND_US,
 )
 from pyslurm_ng.base.sluid import record_sluid, sluid_text
@@ -102,6 +103,8 @@ def _flags(flags: int, dependency: str, state: int, reason: str, cron: str) -> "
         words.append("KILL_INVALID_DEPENDENCY")
     if flags & REQ_EXPEDITE:
         words.append("EXPEDITED_REQUEUE")
+    if flags & REQ_STEPMGR:
+        words.append("STEPMGR_ENABLED")
     if state:
         words += ["ACCRUE_COUNT_CLEARED", "JOB_WAS_RUNNING"]
     words += [

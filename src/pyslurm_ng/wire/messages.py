@@ -18,6 +18,7 @@ from pyslurm_ng.wire import (
     query_messages,
     report_messages,
     step_messages,
+    stepmgr_messages,
     trigger_messages,
 )
 from pyslurm_ng.wire.table import (
@@ -168,5 +169,6 @@ TOPICS = (
     query_messages,
     report_messages,
     step_messages,
+    stepmgr_messages,
     trigger_messages,
 )

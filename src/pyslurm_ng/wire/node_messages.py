@@ -21,21 +21,28 @@ environment, files).
 
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta, Struct
 
-from pyslurm_ng.base.numbers import INFINITE, NO_VAL
+from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.model import bounds as b
-from pyslurm_ng.model.accepted import AcceptedDecoder
-from pyslurm_ng.model.ids import STEP_BATCH
-from pyslurm_ng.model.job import JobRequest, NodeAlloc, Usage
+from pyslurm_ng.model.job import Usage
+from pyslurm_ng.wire.job_credential import (
+    CREDENTIAL_LIFE_US as CREDENTIAL_LIFE_US,
+    HetComponent as HetComponent,
+    JobCredential as JobCredential,
+    ManagedNodes as ManagedNodes,
+    StepNews as StepNews,
+    decode_credential as decode_credential,
+    decode_news as decode_news,
+    encode_credential as encode_credential,
+    encode_news as encode_news,
+)
 from pyslurm_ng.wire.table import message, reply
 
 ORDERS_AT_ONCE = 4_096
 REPORTS_AT_ONCE = 4_096
 ORDER_BYTES = 16 << 20
 """Largest NodeOrders; a sender begins another message before this size is reached."""
-CREDENTIAL_LIFE_US = 120_000_000
 
 _Text = b.LineText
 _Blob = Annotated[bytes, Meta(max_length=ORDER_BYTES)]
@@ -43,103 +50,6 @@ _Key = Annotated[bytes, Meta(min_length=16, max_length=64)]
 _StepKey = Annotated[bytes, Meta(min_length=32, max_length=64)]
 _Argv = Annotated[list[b.WordOfArgv], Meta(max_length=b.MOST_WORDS_OF_ARGV)]
 _TaskIds = Annotated[list[b.Count], Meta(max_length=1 << 20)]
-
-
-# Credentials ----------------------------------------------------------------------------------
-
-
-class HetComponent(Struct, array_like=True, frozen=True, gc=False):
-    """One component of a heterogeneous job, for the environment of its leader's script."""
-
-    job_id: int
-    job_name: str
-    request: JobRequest
-    nodes: tuple[str, ...]
-    allocs: tuple[NodeAlloc, ...]
-    partition: str = ""
-    account: str = ""
-    qos: str = ""
-
-
-class JobCredential(Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
-    """What the controller allows to be started, and all that a node needs to know of the job.
-
-    `nodes` and `allocs` are the job's, in node order, position by position; the `step_*` fields
-    are those of the step: `step_tasks` holds the global task ids on each of its nodes. For a batch
-    script the step is the batch host with task 0.
-    """
-
-    cluster: str
-    epoch: int
-    job_id: int
-    attempt: int
-    uid: int
-    gid: int
-    user_name: str
-    group_name: str
-    request: JobRequest
-    nodes: tuple[str, ...]
-    allocs: tuple[NodeAlloc, ...]
-    step_id: int = STEP_BATCH
-    step_nodes: tuple[str, ...] = ()
-    step_allocs: tuple[NodeAlloc, ...] = ()
-    step_tasks: tuple[tuple[int, ...], ...] = ()
-    step_name: str = ""
-    step_flags: int = 0  # model.job.STEP_*
-    step_cpus_per_task: int = 0  # as asked; 0: not asked
-    step_distribution: str = ""
-    step_gpus_per_task: int = 0
-    step_tres_bind: str = ""
-    step_ports: tuple[int, ...] = ()
-    gids: tuple[int, ...] = ()  # supplementary groups; empty: the node looks them up
-    partition: str = ""
-    account: str = ""
-    qos: str = ""
-    job_name: str = ""
-    reservation: str = ""
-    licenses: str = ""
-    wckey: str = ""
-    start_us: int = 0
-    end_us: int = 0  # planned end; 0 for no limit
-    array_job_id: int = 0
-    array_task_id: int = NO_VAL
-    array_count: int = 0
-    array_min: int = 0
-    array_max: int = 0
-    array_step: int = 0
-    het_job_id: int = 0
-    het_offset: int = 0
-    dependency: str = ""
-    oversubscribe: str = "NO"  # as SLURM_JOB_OVERSUBSCRIBE says it
-    exclusive: str = "NO"  # NO, NODE, USER, MCS, TOPO
-    batch_host: str = ""
-    node_addresses: tuple[str, ...] = ()  # topology paths `spine.leaf.n1`, parallel to `nodes`
-    address_pattern: str = ""
-    script_digest: bytes = b""  # BLAKE2b of the script and environment in LaunchBatch
-    environment_digest: bytes = b""
-    issued_us: int = 0
-    expires_us: int = 0
-    nonce: bytes = b""
-    sluid: str = ""
-    het_components: tuple[HetComponent, ...] = ()  # for the script of a heterogeneous job
-
-
-_credential_encoder = msgspec.msgpack.Encoder()
-_credential_decoder: AcceptedDecoder[JobCredential] = AcceptedDecoder(JobCredential)
-
-
-def encode_credential(credential: JobCredential) -> bytes:
-    """Return the payload to sign."""
-    return _credential_encoder.encode(credential)
-
-
-def decode_credential(payload: bytes) -> JobCredential:
-    """Return what a verified payload says.
-
-    Raises:
-        msgspec.DecodeError: it was signed by another version.
-    """
-    return _credential_decoder.decode(payload)
 
 
 # Orders ---------------------------------------------------------------------------------------
@@ -333,13 +243,22 @@ class LaunchFailed(_Report, tag=5, frozen=True, array_like=True, gc=False):
     drain: _Text = ""
 
 
+class ManagedSteps(_Report, tag=7, frozen=True, array_like=True, gc=False):
+    """What has become of steps of a job that this node manages.
+
+    `news` is an encoded list of `StepNews`, the oldest first.
+    """
+
+    news: _Blob
+
+
 class NodeTrouble(_Report, tag=6, frozen=True, array_like=True, gc=False):
     """The node asks to be drained: `Kill task failed`, `Epilog error`; no job: ids are 0."""
 
     reason: _Text
 
 
-JobReport = DutyDone | BatchEnded | StepEnded | JobTerminated | LaunchFailed
+JobReport = DutyDone | BatchEnded | StepEnded | JobTerminated | LaunchFailed | ManagedSteps
 Report = JobReport | NodeTrouble
 
 
@@ -424,7 +343,7 @@ class RouteToSrun(Struct, frozen=True, forbid_unknown_fields=True):
     key: _StepKey
 
 
-@message(kind="LaunchStep", roles="user", owner_rule="owner", rate="change")
+@message(kind="LaunchStep", roles="user|node", owner_rule="owner", rate="change")
 class LaunchStep(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Start this node's tasks of a step; the sender's uid must be the credential's.
 
@@ -531,7 +450,7 @@ class StepAttached(Struct, frozen=True):
     tasks: list[int]
 
 
-@message(kind="SignalStep", roles="user", owner_rule="owner", rate="change", max_bytes=4096)
+@message(kind="SignalStep", roles="user|node", owner_rule="owner", rate="change", max_bytes=4096)
 class SignalStep(Struct, frozen=True, forbid_unknown_fields=True):
     """Signal the tasks of a step here; signal 9 ends the step."""
 

@@ -5,7 +5,7 @@ other on the same request, the last when the step or the allocation is over. A c
 the connection asks again with the same request id and is given the same step or job. If the
 connection of an allocation is lost for longer than a grace period, the job is ended.
 
-    CreateStep  -> StepWaiting*, StepGranted, StepOver
+    CreateStep  -> StepWaiting*, StepGranted, StepOver, or StepManagerAt
     AllocateJob -> JobAccepted, AllocationGranted, JobNotice*, AllocationOver
 """
 
@@ -106,6 +106,15 @@ class StepGranted(msgspec.Struct, frozen=True):
     credential: bytes = b""
 
 
+@reply("StepManagerAt", max_bytes=65536)
+class StepManagerAt(msgspec.Struct, frozen=True):
+    """The job's own step manager gives its steps their shares: ask that node daemon."""
+
+    job_id: int
+    node: str
+    address: tuple[str, int]
+
+
 @reply("StepOver", max_bytes=65536)
 class StepOver(msgspec.Struct, frozen=True):
     """Every node has reported the step's end, or its job is over."""
@@ -169,6 +178,7 @@ class GrantedComponent(msgspec.Struct, frozen=True):
     time_limit_min: int
     reservation: str = ""
     licenses: str = ""
+    step_manager: tuple[str, str, int] = ("", "", 0)  # its node, address and port
 
 
 @reply("AllocationGranted")

@@ -171,7 +171,6 @@ def test_host_file_names_each_tasks_node(tmp_path: Any, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     "words",
     [
-        ["--async"],
         ["-r", "x"], ["--pty=3"], ["-Z"],
     ],
 )  # fmt: skip

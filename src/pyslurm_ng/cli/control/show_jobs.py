@@ -18,6 +18,7 @@ from pyslurm_ng.base.numbers import (
     REQ_REBOOT,
     REQ_SPREAD,
     REQ_SPREAD_SEGMENTS,
+    REQ_STEPMGR,
     SECOND_US,
     SHOW_ALL,
     SHOW_DETAIL,
@@ -402,6 +403,8 @@ def _job_wishes(row: "Row") -> "list[str]":
         lines.append("SpreadJob=Yes")
     if row["request_flags"] & REQ_EXPEDITE:
         lines.append("ExpeditedRequeue=Yes")
+    if row["request_flags"] & REQ_STEPMGR:
+        lines.append("StepMgrEnabled=Yes")
     per_gpu = row["mem_per_gpu_mib"]
     for key, text in (
         ("CpusPerTres", f"gres/gpu:{row['cpus_per_gpu']}" if row["cpus_per_gpu"] else ""),

@@ -21,19 +21,25 @@ class NoStep(Exception):
 class StepCreation:
     """One request for a step.
 
+    Attributes:
+        client: the controller, or the step manager of the job, which tells when the step is over.
+
     Args:
+        client: whom to ask first.
         info: prints a line unless srun is to be quiet.
         take: called with the controller's messages about the allocation in the meantime.
     """
 
     def __init__(
         self,
+        conf: "dict[str, str]",
         client: "Client",
         signals: "Signals",
         info: "Callable[[str], None]",
         take: "Callable[[dict[str, Any], bool], None] | None",
     ) -> None:
-        self._client = client
+        self._conf = conf
+        self.client = client
         self._signals = signals
         self._info = info
         self._take = take
@@ -46,7 +52,7 @@ class StepCreation:
         """
         job_id, step_id, was_told = fields["job_id"], -1, False
         fields["request_id"] = os.urandom(16)
-        sequence = self._client.begin("CreateStep", fields)
+        sequence = self._begin(fields)
         while step_id < 0:
             number = self._interrupted_while_waiting()
             if number:
@@ -61,6 +67,13 @@ class StepCreation:
                 continue
             if got != sequence:
                 self._other_answer(reply, is_last)
+            elif "address" in reply:
+                from pyslurm_ng.cli.step.step_manager import manager_at
+
+                fields["job_id"] = job_id = reply["job_id"]
+                fields.pop("array_task_id", None)
+                self.client = manager_at(self._conf, reply["node"], reply["address"])
+                sequence = self._begin(fields)
             elif "credential" in reply:
                 step_id = reply["step_id"]
                 if was_told:
@@ -75,6 +88,13 @@ class StepCreation:
                 self._is_over(job_id)
         raise NoStep
 
+    def _begin(self, fields: "dict[str, Any]") -> int:
+        try:
+            return self.client.begin("CreateStep", fields)
+        except SlurmError as problem:
+            self._refused(fields["job_id"], problem)
+            raise
+
     def _is_over(self, job_id: int) -> None:
         say(f"srun: error: Unable to create step for job {job_id}: Job/step already "
             "completing or completed")  # fmt: skip
@@ -83,7 +103,7 @@ class StepCreation:
     def _asked_again(self, fields: "dict[str, Any]", problem: SlurmError) -> int:
         """The connection was lost: the same request id gets the same step."""
         try:
-            return self._client.begin("CreateStep", fields)
+            return self.client.begin("CreateStep", fields)
         except SlurmError:
             self._refused(fields["job_id"], problem)
             raise
@@ -93,11 +113,11 @@ class StepCreation:
         import select
 
         poll = select.poll()
-        poll.register(self._client.fileno(), select.POLLIN)
+        poll.register(self.client.fileno(), select.POLLIN)
         poll.register(self._signals.descriptor, select.POLLIN)
         ready = [descriptor for descriptor, _ in poll.poll()]
-        if self._client.fileno() in ready:
-            return self._client.receive(60.0)
+        if self.client.fileno() in ready:
+            return self.client.receive(60.0)
         return -1, {}, False
 
     def _interrupted_while_waiting(self) -> int:

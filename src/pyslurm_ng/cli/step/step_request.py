@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # Bits of model.job.STEP_*; a test compares the two.
 
-REFUSED = ("parsable", "slurmd-debug")
+REFUSED = ("slurmd-debug",)
 
 
 def check_settings(options: "Options") -> None:

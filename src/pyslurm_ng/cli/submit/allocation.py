@@ -337,6 +337,10 @@ def _variables(granted: "dict[str, Any]", options: "Options") -> "dict[str, str]
         "SLURM_SUBMIT_HOST": os.uname().nodename.partition(".")[0],
         "SLURM_TASKS_PER_NODE": granted["tasks_per_node"],
     }
+    if granted["step_manager"][0]:
+        node, host, port = granted["step_manager"]
+        variables["SLURM_STEPMGR"] = node
+        variables["SLURM_STEPMGR_ADDRESS"] = f"{host} {port}"
     if options_ntasks(options):
         variables["SLURM_NPROCS"] = variables["SLURM_NTASKS"] = granted["ntasks"]
     for name, variable in (

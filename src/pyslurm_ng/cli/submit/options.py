@@ -13,6 +13,7 @@ from pyslurm_ng.base.numbers import (
     REQ_REBOOT,
     REQ_SPREAD,
     REQ_SPREAD_SEGMENTS,
+    REQ_STEPMGR,
     REQ_USE_MIN_NODES,
 )
 from pyslurm_ng.cli.option_words import OPTIONAL, REQUIRED, OptionError, UsageError, split_words
@@ -61,7 +62,7 @@ NUMBERS = {
 FLAGS = {
     "hold": REQ_HOLD, "overcommit": REQ_OVERCOMMIT,
     "contiguous": REQ_CONTIGUOUS, "reboot": REQ_REBOOT, "spread-job": REQ_SPREAD,
-    "use-min-nodes": REQ_USE_MIN_NODES,
+    "use-min-nodes": REQ_USE_MIN_NODES, "stepmgr": REQ_STEPMGR,
     "consolidate-segments": REQ_CONSOLIDATE_SEGMENTS, "spread-segments": REQ_SPREAD_SEGMENTS,
 }  # fmt: skip
 """Options that set a bit."""
@@ -99,8 +100,8 @@ READERS: "dict[str, Reader]" = {
 """Options whose value has a grammar of its own."""
 
 SETTINGS = frozenset(
-    "autocomplete cluster-constraint export export-file help ignore-pbs parsable quiet test-only "
-    "usage verbose "
+    "async autocomplete cluster-constraint export export-file help ignore-pbs parsable quiet "
+    "test-only usage verbose "
     "version wait wrap "
     # Options of salloc and srun only; these commands read them.
     "bcast bcast-exclude external-launcher wait-for-children "

@@ -26,7 +26,7 @@ def settle(options: OptionState) -> "list[str]":
     if options.verbose and "quiet" in options.settings:
         raise OptionError("don't specify both --verbose (-v) and --quiet (-Q)", 1)
     _settle_memory(options)
-    if options.command == "srun" and "parsable" in options.given:
+    if options.command == "srun" and "parsable" in options.given and ("async" not in options.given):
         raise OptionError("--parsable requires --async", 1)
     warnings = _settle_hint(options)
     if "SLURM_HOSTFILE" in os.environ:

@@ -73,7 +73,8 @@ _NOT_SLURMS = "Slurm has no such word: "
 
 _CONTROLLER = Words(
     same=named("""
-        allow_user_triggers disable_triggers enable_expedited_requeue idle_on_node_suspend
+        allow_user_triggers disable_triggers enable_expedited_requeue enable_stepmgr
+        idle_on_node_suspend
         node_reg_mem_percent rl_bucket_size rl_enable rl_log_freq rl_refill_period rl_refill_rate
         rl_table_size user_resv_delete zmq_port
     """),
@@ -91,7 +92,6 @@ _CONTROLLER = Words(
     accepted={
         "cloud_dns": "addresses are those of the line, or what slurmd registers with",
         "enable_configless": "each host needs slurm.conf",
-        "enable_stepmgr": "steps are created by slurmctld",
         "max_powered_nodes": "all nodes may be up",
         "power_save_interval": "nodes are looked at every second",
         "power_save_min_interval": "nodes are looked at every second",

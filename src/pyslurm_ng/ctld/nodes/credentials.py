@@ -7,11 +7,14 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from pyslurm_ng.ctld.nodes.orders import StepShare, credential_of, for_step
+from pyslurm_ng.ctld.nodes.orders import credential_of, managed_nodes
+from pyslurm_ng.ctld.rules.steps.managed import is_manager
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.topology import Topology, topology_of, unit_paths
 from pyslurm_ng.sched.frame.answers import answers
+from pyslurm_ng.steps.creation import node_address
+from pyslurm_ng.steps.share import StepShare, for_step
 from pyslurm_ng.wire.auth import CredentialSigner, body_digest
 from pyslurm_ng.wire.node_messages import JobCredential, encode_credential
 
@@ -33,29 +36,40 @@ class Credentials:
         """Return the credential to start a job's script on its batch host."""
         return self._signed(
             replace(
-                self._of(cluster, job),
+                self._of(cluster, job, manages=is_manager(job, job.batch_node_id)),
                 script_digest=body_digest(script),
                 environment_digest=body_digest(environment),
             )
         )
 
-    def of_job(self, cluster: Cluster, job: Job) -> bytes:
-        """Return the credential that makes a job known to a node, for prolog and epilog."""
+    def of_job(self, cluster: Cluster, job: Job, *, manages: bool = False) -> bytes:
+        """Return the credential that makes a job known to a node, for prolog and epilog.
+
+        Args:
+            manages: for the node that gives the job's steps their shares.
+        """
         if job.nodes_leaving:
             job = replace(job, nodes=job.nodes_held)
-        return self._signed(self._of(cluster, job))
+        return self._signed(self._of(cluster, job, manages=manages))
 
     def of_step(self, cluster: Cluster, job: Job, share: StepShare) -> bytes:
         """Return the credential by which srun starts one step."""
         return self._signed(for_step(cluster, self._of(cluster, job), share))
 
-    def _of(self, cluster: Cluster, job: Job) -> JobCredential:
-        return credential_of(
+    def _of(self, cluster: Cluster, job: Job, *, manages: bool = False) -> JobCredential:
+        credential = credential_of(
             cluster,
             job,
             wall_us=self._wall_us(),
             nonce=os.urandom(_NONCE_BYTES),
             addresses=self._addresses(cluster, job),
+        )
+        if not is_manager(job, job.batch_node_id):
+            return credential
+        return replace(
+            credential,
+            manager_address=node_address(cluster.node(job.batch_node_id)),
+            managed=managed_nodes(cluster, job) if manages else None,
         )
 
     def _signed(self, credential: JobCredential) -> bytes:

@@ -7,41 +7,18 @@ Pure but for what the caller brings: signed credentials, script and environment.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-
-from msgspec.structs import replace
 
 from pyslurm_ng.base.request_words import exclusive_word
 from pyslurm_ng.base.sluid import sluid_text
 from pyslurm_ng.ctld.rules.programs.program_environment import oversubscribe
 from pyslurm_ng.model.cluster import Cluster, het_components
 from pyslurm_ng.model.duty import Duty, DutyKind
-from pyslurm_ng.model.job import (
-    Job,
-    NodeAlloc,
-    limit_end_us,
-)
+from pyslurm_ng.model.job import Job, limit_end_us
 from pyslurm_ng.model.kept_request import whole_request
+from pyslurm_ng.model.node import spec_with_facts
+from pyslurm_ng.steps.creation import node_address
+from pyslurm_ng.steps.share import node_names
 from pyslurm_ng.wire import node_messages as nm
-
-
-@dataclass(frozen=True, slots=True)
-class StepShare:
-    """What a credential says of a step.
-
-    allocs: what the step holds on each of its nodes; tasks: the global task ids on each of them.
-    """
-
-    step_id: int
-    name: str
-    allocs: tuple[NodeAlloc, ...]
-    tasks: Sequence[Sequence[int]]
-    flags: int = 0
-    cpus_per_task: int = 0
-    distribution: str = ""
-    gpus_per_task: int = 0
-    tres_bind: str = ""
-    ports: tuple[int, ...] = ()
 
 
 def credential_of(
@@ -72,9 +49,9 @@ def credential_of(
         user_name=job.user_name,
         group_name=job.group_name,
         request=whole_request(request),
-        nodes=_names(cluster, allocs),
+        nodes=node_names(cluster, allocs),
         allocs=allocs,
-        step_nodes=_names(cluster, batch_allocs),
+        step_nodes=node_names(cluster, batch_allocs),
         step_allocs=batch_allocs,
         step_tasks=((0,),) * len(batch_allocs),
         step_name="batch",
@@ -109,28 +86,6 @@ def credential_of(
     )
 
 
-def for_step(cluster: Cluster, credential: nm.JobCredential, share: StepShare) -> nm.JobCredential:
-    """Return the permission to start another step of a job than its script."""
-    return replace(
-        credential,
-        step_id=share.step_id,
-        step_nodes=_names(cluster, share.allocs),
-        step_allocs=share.allocs,
-        step_tasks=tuple(tuple(tasks) for tasks in share.tasks),
-        step_name=share.name,
-        step_flags=share.flags,
-        step_cpus_per_task=share.cpus_per_task,
-        step_distribution=share.distribution,
-        step_gpus_per_task=share.gpus_per_task,
-        step_tres_bind=share.tres_bind,
-        step_ports=share.ports,
-    )
-
-
-def _names(cluster: Cluster, allocs: Sequence[NodeAlloc]) -> tuple[str, ...]:
-    return tuple(cluster.node(alloc.node_id).spec.name for alloc in allocs)
-
-
 def _components(cluster: Cluster, leader: Job) -> tuple[nm.HetComponent, ...]:
     """Return all components of a heterogeneous job, the leader first."""
     return tuple(
@@ -145,6 +100,17 @@ def _components(cluster: Cluster, leader: Job) -> tuple[nm.HetComponent, ...]:
             qos=job.qos,
         )
         for job in het_components(cluster, leader)
+    )
+
+
+def managed_nodes(cluster: Cluster, job: Job) -> nm.ManagedNodes:
+    """Return what the step manager of a job must know besides its credential."""
+    nodes = cluster.nodes_of(alloc.node_id for alloc in job.nodes)
+    return nm.ManagedNodes(
+        specs=tuple(spec_with_facts(node) for node in nodes),
+        addresses=tuple(node_address(node) for node in nodes),
+        partition=cluster.partitions.get(job.partition),
+        next_step_id=job.next_step_id,
     )
 
 

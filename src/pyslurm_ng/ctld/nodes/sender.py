@@ -18,6 +18,7 @@ from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.base.numbers import SIGNAL_NODE_FAIL
 from pyslurm_ng.ctld.nodes.credentials import Credentials
 from pyslurm_ng.ctld.nodes.orders import needs_credential, order_of
+from pyslurm_ng.ctld.rules.steps.managed import is_manager
 from pyslurm_ng.ctld.scripts import ScriptStore
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
@@ -191,7 +192,10 @@ class Sender:
             self._faults.note("order", f"duty {duty.duty_id} of unknown job {duty.job_id}")
             return None
         if duty.kind != DutyKind.LAUNCH:
-            return order_of(duty, credential=self._credentials.of_job(cluster, job))
+            manages = duty.kind == DutyKind.PREPARE and is_manager(job, duty.node_id)
+            return order_of(
+                duty, credential=self._credentials.of_job(cluster, job, manages=manages)
+            )
         try:
             script = self._scripts.get(job.script_hash)
             environment = self._scripts.get(job.env_hash)

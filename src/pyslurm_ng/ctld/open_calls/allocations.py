@@ -19,6 +19,7 @@ from pyslurm_ng.ctld.open_calls.job_watch import JobWatch
 from pyslurm_ng.ctld.open_calls.step_calls import OpenCall
 from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.ctld.rules.steps import steps
+from pyslurm_ng.ctld.rules.steps.managed import is_manager
 from pyslurm_ng.ctld.rules.submission.feasible import size_of
 from pyslurm_ng.ctld.writer import Answer, Writer
 from pyslurm_ng.model.cluster import Cluster, het_components
@@ -28,6 +29,7 @@ from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState
 from pyslurm_ng.model.task_counts import usable_cpus
 from pyslurm_ng.sched.cons_tres.layout import counts_text, tasks_on_nodes
 from pyslurm_ng.sched.demand.demand import limit_in
+from pyslurm_ng.steps.creation import node_address
 from pyslurm_ng.wire.job_messages import AllocateJob, JobAccepted
 from pyslurm_ng.wire.step_messages import AllocationGranted, AllocationOver, JobNotice
 
@@ -274,4 +276,13 @@ def describe(cluster: Cluster, job: Job) -> AllocationGranted:
         time_limit_min=job.time_limit_min,
         reservation=job.reservation,
         licenses=job.licenses_alloc,
+        step_manager=_step_manager(cluster, job),
     )
+
+
+def _step_manager(cluster: Cluster, job: Job) -> tuple[str, str, int]:
+    """Return name, address and port of the node that manages a job's steps; "" for slurmctld."""
+    if not is_manager(job, job.batch_node_id):
+        return "", "", 0
+    node = cluster.node(job.batch_node_id)
+    return node.spec.name, *node_address(node)

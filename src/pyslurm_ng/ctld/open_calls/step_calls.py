@@ -18,7 +18,6 @@ from msgspec import Struct
 from pyslurm_ng.base.errors import Errno, Reject, error_text
 from pyslurm_ng.ctld.clock import Timers
 from pyslurm_ng.ctld.nodes.credentials import Credentials
-from pyslurm_ng.ctld.nodes.orders import StepShare
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.rules.steps import steps
 from pyslurm_ng.ctld.slices import Slices
@@ -26,7 +25,14 @@ from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.model.touched import EVERYTHING, touched_jobs
-from pyslurm_ng.wire.step_messages import CreateStep, StepGranted, StepOver, StepWaiting
+from pyslurm_ng.steps.share import share_of
+from pyslurm_ng.wire.step_messages import (
+    CreateStep,
+    StepGranted,
+    StepManagerAt,
+    StepOver,
+    StepWaiting,
+)
 
 # Steps that follow one another must not see each other's tail as "busy": nodes report an end
 # some milliseconds after srun knows of it.
@@ -117,6 +123,9 @@ class StepCalls:
             waiting.code = outcome.code
             if not request.no_wait:
                 return False
+        if isinstance(outcome, Decision) and isinstance(outcome.reply, StepManagerAt):
+            waiting.call.reply(outcome.reply)
+            return True
         answer = _Answer(self, waiting)
         self._writer.change(lambda *_: outcome, request, context, answer)
         return True
@@ -229,18 +238,7 @@ class StepCalls:
             state = int(JobState.CANCELLED)
             call.reply(StepOver(granted.job_id, granted.step_id, state, 0, state))
             return
-        share = StepShare(
-            step_id=step.step_id,
-            name=step.name,
-            allocs=step.nodes,
-            tasks=granted.tasks,
-            flags=step.flags,
-            cpus_per_task=granted.cpus_per_task,
-            distribution=granted.distribution,
-            gpus_per_task=granted.gpus_per_task,
-            tres_bind=waiting.request.tres_bind,
-            ports=step.ports,
-        )
+        share = share_of(step, granted, waiting.request)
         credential = self._credentials.of_step(cluster, job, share)
         key = (job.job_id, step.step_id)
         self._open[key] = call

@@ -26,6 +26,7 @@ from pyslurm_ng.base.numbers import (
     REQ_REBOOT,
     REQ_REQUEUE,
     REQ_SPREAD,
+    REQ_STEPMGR,
     REQ_USE_MIN_NODES,
     SECOND_US,
 )
@@ -322,6 +323,7 @@ _FLAGS = {
     REQ_REQUEUE: "requeue",
     REQ_NO_REQUEUE: "no requeue",
     REQ_EXPEDITE: "requeue=expedite",
+    REQ_STEPMGR: "stepmgr",
     REQ_OVERSUBSCRIBE: "oversubscribe",
     REQ_EXCLUSIVE: "exclusive",
     REQ_EXCLUSIVE_USER: "exclusive=user",

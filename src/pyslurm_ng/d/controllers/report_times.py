@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from pyslurm_ng.d.controllers.connections import Controllers
 from pyslurm_ng.d.node.local_node import LocalNode
@@ -20,6 +21,7 @@ class ReportTimes:
         self._controllers = controllers
         self._loop = asyncio.get_running_loop()
         self._is_due = False
+        self.on_managed: Callable[[nm.ManagedSteps], None] = lambda report: None
 
     def send_soon(self) -> None:
         """Send reports at the end of this turn; mere starts wait for what may follow them."""
@@ -41,6 +43,8 @@ class ReportTimes:
         """The controller has these for good: nothing else is to be read from their files."""
         spool = self._node.spool
         for report in reports:
+            if isinstance(report, nm.ManagedSteps):
+                self.on_managed(report)
             if isinstance(report, (nm.BatchEnded, nm.StepEnded)):
                 step_id = STEP_BATCH if isinstance(report, nm.BatchEnded) else report.step_id
                 path = spool.step_path(report.job_id, step_id, report.attempt)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pyslurm_ng.base.numbers import END_CLEAN
+from pyslurm_ng.base.numbers import END_CLEAN, REQ_STEPMGR
 from pyslurm_ng.d.core.attempt_ends import EndedAttempts
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import Usage
@@ -41,12 +41,19 @@ class JobHere:
     since_us: int = 0  # when it came here, by the boot clock; 0: not known
     epilog: str = "none"
     stuck: set[int] = field(default_factory=set)  # steps that outlive SIGKILL, as reported
+    is_suspended: bool = False
     later: JobHere | None = None  # the attempt that begins when nothing of this one is left
 
     @property
     def is_ending(self) -> bool:
         """Whether the job is to end here, so that nothing more of it is started."""
         return self.terminate_duty >= 0
+
+    @property
+    def is_managed(self) -> bool:
+        """Whether a step manager gives the job's steps their shares, here or on its first node."""
+        known = self.credential
+        return known is not None and bool(known.request.flags & REQ_STEPMGR)
 
 
 class NodeCore:
@@ -61,6 +68,7 @@ class NodeCore:
         newest_job_id: the newest that the node has had.
         jobs: by id, those of which something is left here.
         reports: what the controller has not acknowledged yet.
+        managed_ends: ends of steps for the step manager of their job, and the node where it is.
         ended: the attempts that are over here.
         reboot_duty_id: the last order to boot, so that it counts once.
     """
@@ -73,6 +81,7 @@ class NodeCore:
         self.newest_job_id = 0
         self.jobs: dict[int, JobHere] = {}
         self.reports: list[nm.Report] = []
+        self.managed_ends: list[tuple[str, nm.StepEnded]] = []
         self.ended = EndedAttempts()
         self.reboot_duty_id = 0
 

@@ -59,6 +59,9 @@ def obey(core: NodeCore, order: nm.Order, credential: nm.JobCredential | None) -
         wait_s = float(core.kill_wait_s)
         words: Order = {"do": "terminate", "why": why(order.flags), "wait_s": wait_s}
         return _tell(core, order, [order.step_id], words)
+    job = core.attempt(order.job_id, order.attempt)
+    if job is not None:
+        job.is_suspended = isinstance(order, nm.SuspendJob)
     do: Order = {"do": "suspend" if isinstance(order, nm.SuspendJob) else "resume"}
     return _tell(core, order, None, do)
 

@@ -7,7 +7,7 @@ from pyslurm_ng.base.numbers import END_CLEAN
 from pyslurm_ng.d.core import runs
 from pyslurm_ng.d.core.actions import Action, RefuseStep, TellUnkillable
 from pyslurm_ng.d.core.node_core import JobHere, NodeCore, StepEnd
-from pyslurm_ng.model.ids import STEP_BATCH, STEP_EXTERN
+from pyslurm_ng.model.ids import STEP_BATCH, STEP_EXTERN, STEP_INTERACTIVE
 from pyslurm_ng.wire import node_messages as nm
 
 _KILL_TASK_FAILED = "Kill task failed"
@@ -80,13 +80,24 @@ def step_ended(
     if step_id == STEP_BATCH:
         return _batch_ended(core, job, duty_id, end)
     if step_id != STEP_EXTERN:
-        core.reports.append(
-            nm.StepEnded(
-                job_id, attempt, step_id, end.status, end.start_us, end.end_us,
-                end.flags & ~END_CLEAN, end.usage, end.error,
-            )
-        )  # fmt: skip
+        _tell_end(core, job, step_id, end)
     return runs.finish(core, job)
+
+
+def _tell_end(core: NodeCore, job: JobHere, step_id: int, end: StepEnd) -> None:
+    """Report a step's end to those who gave it its share.
+
+    When the job ends, too, its step manager may be gone first: then the controller hears it.
+    """
+    report = nm.StepEnded(
+        job.job_id, job.attempt, step_id, end.status, end.start_us, end.end_us,
+        end.flags & ~END_CLEAN, end.usage, end.error,
+    )  # fmt: skip
+    is_managed = job.is_managed and step_id < STEP_INTERACTIVE
+    if is_managed and job.credential is not None:
+        core.managed_ends.append((job.credential.batch_host, report))
+    if not is_managed or job.is_ending:
+        core.reports.append(report)
 
 
 def _batch_ended(core: NodeCore, job: JobHere, duty_id: int, end: StepEnd) -> list[Action]:

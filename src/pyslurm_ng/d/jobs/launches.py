@@ -6,6 +6,7 @@ import errno
 import os
 from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.d.core.actions import Action, StartBatch, StartStep
@@ -18,7 +19,16 @@ from pyslurm_ng.d.spool.spool import SPOOL_FULL, SpoolFull
 from pyslurm_ng.d.steps.step_runner import StepKey, StepRunner, step_name
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.wire import node_messages as nm
-from pyslurm_ng.wire.stream import Call
+
+
+class Caller(Protocol):
+    """Who is told what became of a launch: srun's call, or the step manager of this node."""
+
+    def reply(self, answer: nm.StepLaunched) -> None:
+        """The supervisor runs."""
+
+    def error(self, code: int, text: str) -> None:
+        """Nothing runs here."""
 
 
 class Launches:
@@ -42,10 +52,10 @@ class Launches:
         self._accounts = accounts
         self._hold = hold
         self._act = act
-        self._requests: dict[int, tuple[nm.LaunchStep, Call]] = {}  # of srun, by ticket
+        self._requests: dict[int, tuple[nm.LaunchStep, Caller]] = {}  # of srun, by ticket
         self._last_ticket = 0
 
-    def ask(self, credential: nm.JobCredential, request: nm.LaunchStep, call: Call) -> None:
+    def ask(self, credential: nm.JobCredential, request: nm.LaunchStep, call: Caller) -> None:
         """Take srun's request; its sender has been checked."""
         self._last_ticket += 1
         self._requests[self._last_ticket] = (request, call)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from pyslurm_ng.d.controllers.report_times import ReportTimes
 from pyslurm_ng.d.core.actions import (
@@ -35,6 +36,7 @@ class NodeActions:
         groups: control groups of jobs.
         launches: of scripts and steps.
         programs: prologs, epilogs and the like.
+        on_acted: called when actions have been carried out, before reports go out.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class NodeActions:
         self.groups = JobGroups(node.core, lambda known: cgroup_plan(node.configured, known))
         self.launches = Launches(node, runner, accounts, self.groups.hold, self.act)
         self.programs = JobPrograms(node, self.act)
+        self.on_acted: Callable[[], None] = lambda: None
         self._ends = EndWatch(
             runner,
             lambda: float(node.conf.unkillable_step_timeout),
@@ -62,6 +65,7 @@ class NodeActions:
             except Exception as error:  # noqa: BLE001 - the other actions are carried out
                 self._node.faults.note("action", f"{action!r:.200}", error)
         self.groups.release_ended()
+        self.on_acted()
         self._reports.send_soon()
 
     def _carry_out(self, action: Action) -> None:

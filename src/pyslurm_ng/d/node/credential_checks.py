@@ -7,6 +7,7 @@ import time
 import msgspec
 
 from pyslurm_ng.d.node.local_node import LocalNode
+from pyslurm_ng.steps.managed_job import outside
 from pyslurm_ng.wire import node_messages as nm
 from pyslurm_ng.wire.auth import AuthError, body_digest, check_time
 from pyslurm_ng.wire.identity import Identity
@@ -44,6 +45,12 @@ class CredentialChecks:
             raise AuthError("wrong_node", f"credential is not for {node.name}")
         if credential.epoch < node.core.epoch:
             raise AuthError("old_epoch", f"credential is of epoch {credential.epoch}")
+        if credential.issuer:
+            job = node.core.jobs.get(credential.job_id)
+            problem = outside(credential, job.credential if job is not None else None)
+            if problem:
+                text = f"credential of the step manager on {credential.issuer:.64}: {problem}"
+                raise AuthError("outside_job", text)
         return credential
 
     def check_order(self, order: nm.Order, credential: nm.JobCredential) -> None:

@@ -21,6 +21,7 @@ from pyslurm_ng.d.node.credential_checks import CredentialChecks
 from pyslurm_ng.d.node.local_node import INTERNAL, LocalNode
 from pyslurm_ng.d.requests.administration import Administration
 from pyslurm_ng.d.requests.file_transfers import FileTransfers
+from pyslurm_ng.d.stepmgr.managers import StepManagers
 from pyslurm_ng.d.steps.step_runner import StepRunner
 from pyslurm_ng.d.steps.usage import usage_of_tasks
 from pyslurm_ng.model.ids import STEP_INTERACTIVE
@@ -57,6 +58,7 @@ class NodeStreams:
         accounts: Accounts,
         actions: NodeActions,
         administration: Administration,
+        managers: StepManagers,
         *,
         status: Callable[[], nm.NodeDaemonStatus],
         relay: Callable[[RelayWord, Callable[[WordRelayed], None]], None],
@@ -66,6 +68,7 @@ class NodeStreams:
         self._accounts = accounts
         self._actions = actions
         self._administration = administration
+        self._managers = managers
         self._daemon_status = status
         self._relay = relay
         self._credentials = CredentialChecks(node, identity)
@@ -114,6 +117,10 @@ class NodeStreams:
             status = self._daemon_status()
             seen = [step for step in status.steps if self._sees(call, step[0])]
             call.reply(msgspec.structs.replace(status, steps=seen))
+        elif self._managers.takes(request):
+            self._managers.handle(call)
+        elif isinstance(request, nm.NodeReports):
+            self._managers.take_ends(call, request)
         elif isinstance(request, SetDebugLevel):
             self._set_debug_level(call, request.level)
         elif isinstance(request, RelayWord):
@@ -170,7 +177,11 @@ class NodeStreams:
         except AuthError as error:
             call.error(Errno.ESLURMD_CREDENTIAL_REVOKED, error.text)
             return None
-        if call.peer.uid not in (0, credential.uid):
+        if call.peer.role == "node":
+            is_allowed = call.peer.name == credential.issuer
+        else:
+            is_allowed = call.peer.uid in (0, credential.uid)
+        if not is_allowed:
             call.error(Errno.ESLURM_ACCESS_DENIED, "Access/permission denied")
             return None
         return credential
@@ -202,7 +213,12 @@ class NodeStreams:
         if job is None or job.credential is None:
             call.error(Errno.ESLURM_INVALID_JOB_ID, "Invalid job id specified")
             return None
-        if call.peer.uid not in (0, self._node.setup.service_uid, job.credential.uid):
+        uids = (0, self._node.setup.service_uid, job.credential.uid)
+        if call.peer.role == "node":
+            is_allowed = job.is_managed and call.peer.name == job.credential.batch_host
+        else:
+            is_allowed = call.peer.uid in uids
+        if not is_allowed:
             call.error(Errno.ESLURM_ACCESS_DENIED, "Access/permission denied")
             return None
         return job
@@ -212,6 +228,9 @@ class NodeStreams:
         if job is None:
             return
         if request.step_id not in job.steps:
+            if self._managers.cancel(request.job_id, request.step_id):
+                call.reply(Done())
+                return
             call.error(Errno.ESLURM_INVALID_JOB_ID, "Invalid job id specified")
             return
         words: Order = {"do": "signal", "number": request.signal, "scope": "all"}

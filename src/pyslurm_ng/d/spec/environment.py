@@ -23,6 +23,7 @@ from pyslurm_ng.base.numbers import (
 )
 from pyslurm_ng.base.plain_text import program_variables
 from pyslurm_ng.d.host.gpu_names import CUDA, GPU_VARIABLES, ROCR
+from pyslurm_ng.d.spec import step_manager
 from pyslurm_ng.d.spec.task_tres import as_typed, task_resources
 from pyslurm_ng.model.ids import STEP_BATCH, step_variable
 from pyslurm_ng.model.job import JobRequest, NodeAlloc
@@ -312,6 +313,7 @@ def batch_environment(
         "SLURM_PRIO_PROCESS": sent.get("SLURM_PRIO_PROCESS", "0"),
     }
     variables |= topology_variables(credential, settings.node_name)
+    variables |= step_manager.manager_variables(credential)
     variables |= _het_variables(credential, settings)
     variables |= gpu_variables(gpus, is_step=False)
     if gpus.job:

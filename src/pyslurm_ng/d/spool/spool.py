@@ -4,6 +4,7 @@ steps/          a file for each step, see step_record; only root reads it
 jobNNNNN/       a batch script while it runs, ours, which only its user reads
 epoch           the newest epoch obeyed
 newest_job      the newest job id it has had
+stepmgr/        files of step managers, see stepmgr.notes; only root reads them
 prologs/        an empty file for each attempt whose Prolog has run
 stepd.lock      see stepd
 """
@@ -46,13 +47,14 @@ class Spool:
         self.directory = directory
         self._kept_job_id = 0
         self.steps = f"{directory}/steps"
+        self.managers = f"{directory}/stepmgr"
         self._prologs = f"{directory}/prologs"
         if not os.path.isdir(directory):
             os.makedirs(directory, mode=0o755)
             # Users pass through it to their scripts, so our umask must not matter. A directory that
             # was there is the administrator's business: it may be /tmp.
             os.chmod(directory, 0o755)
-        for inner in (self.steps, self._prologs):
+        for inner in (self.steps, self.managers, self._prologs):
             os.makedirs(inner, mode=0o700, exist_ok=True)
         if not os.access(self.steps, os.W_OK):
             raise PermissionError(13, "Permission denied", self.steps)

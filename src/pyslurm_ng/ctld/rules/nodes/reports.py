@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from pyslurm_ng.base.errors import Errno
-from pyslurm_ng.base.numbers import END_CLEAN, END_LOST, END_OUT_OF_MEMORY, END_OVER_MEMORY, NO_VAL
+from pyslurm_ng.base.numbers import END_CLEAN, END_LOST, END_OUT_OF_MEMORY
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.values import has_option
 from pyslurm_ng.ctld.rules.ends import job_end, lost_runs, node_loss
@@ -21,14 +21,14 @@ from pyslurm_ng.ctld.rules.ends.requeue import (
 )
 from pyslurm_ng.ctld.rules.nodes import failed_launches
 from pyslurm_ng.ctld.rules.programs import programs
-from pyslurm_ng.ctld.rules.steps.steps import has_passed_limit
+from pyslurm_ng.ctld.rules.steps.managed import managed_steps
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.ids import STEP_BATCH
-from pyslurm_ng.model.job import Job, Step, is_completing
+from pyslurm_ng.model.job import Job, is_completing
 from pyslurm_ng.model.states import JobFlag, JobState, NodeFlag, Reason
-from pyslurm_ng.model.usage import merge
+from pyslurm_ng.steps.ends import killer, reported_end_us, step_end_state, step_ended
 from pyslurm_ng.wire import node_messages as nm
 
 _PREPARING = (DutyKind.PREPARE, DutyKind.LAUNCH)
@@ -71,7 +71,9 @@ def _judge(
     if isinstance(report, nm.BatchEnded):
         return _batch_ended(cluster, node_id, job, report, conf, now_us)
     if isinstance(report, nm.StepEnded):
-        return _step_ended(node_id, job, report, now_us)
+        return step_ended(node_id, job, report, now_us)
+    if isinstance(report, nm.ManagedSteps):
+        return managed_steps(cluster, node_id, job, report, now_us)
     if isinstance(report, nm.JobTerminated):
         return _terminated(cluster, node_id, job, report, conf, now_us)
     return _launch_failed(cluster, node_id, job, report, conf, now_us)
@@ -139,15 +141,6 @@ def end_state(status: int, flags: int) -> JobState:
     return JobState.FAILED if status else JobState.COMPLETED
 
 
-def step_end_state(status: int, flags: int) -> JobState:
-    """Return the state of a step: one killed by a signal counts as cancelled, as in Slurm."""
-    if flags & END_OUT_OF_MEMORY:
-        return JobState.OUT_OF_MEMORY
-    if status & 0x7F:
-        return JobState.CANCELLED
-    return JobState.FAILED if status else JobState.COMPLETED
-
-
 def _end_reason(state: JobState, status: int) -> Reason:
     if state == JobState.OUT_OF_MEMORY:
         return Reason.OutOfMemory
@@ -172,8 +165,8 @@ def _batch_ended(
                 state=step_end_state(report.status, report.flags),
                 exit_code=report.status,
                 usage=report.usage,
-                end_us=_step_end_us(job.steps[STEP_BATCH], report.end_us, now_us),
-                cancelled_by=_killer(report.flags),
+                end_us=reported_end_us(job.steps[STEP_BATCH], report.end_us, now_us),
+                cancelled_by=killer(report.flags),
             )
         )
     if not report.flags & END_LOST:
@@ -215,58 +208,6 @@ def _requeue_flags(job: Job, status: int, state: JobState, conf: SlurmConf) -> i
     if state == JobState.NODE_FAIL:  # its supervisor was lost
         return lost_run_flags(job) if node_loss.may_requeue(job) else JobFlag.NONE
     return script_flags(job, status, conf)
-
-
-def _step_ended(node_id: int, job: Job, report: nm.StepEnded, now_us: int) -> list[ev.AnyEvent]:
-    step = job.steps.get(report.step_id)
-    if step is None or node_id not in step.nodes_pending:
-        return []
-    state = step_end_state(report.status, report.flags)
-    if state == JobState.CANCELLED and has_passed_limit(step, now_us):
-        state = JobState.TIMEOUT
-    if step.nodes_pending != (node_id,):
-        return [
-            ev.StepNodesDone(
-                time_us=now_us,
-                job_id=job.job_id,
-                step_id=step.step_id,
-                node_ids=(node_id,),
-                exit_code=report.status,
-                state=state,
-                usage=report.usage,
-            )
-        ]
-    return [_whole_step_ended(job, step, report, state, now_us)]
-
-
-def _whole_step_ended(
-    job: Job, step: Step, report: nm.StepEnded, state: JobState, now_us: int
-) -> ev.StepEnded:
-    if state == JobState.COMPLETED:
-        state = JobState(step.end_state)
-    usage = step.usage
-    if report.usage is not None:
-        usage = merge(usage, report.usage)
-    return ev.StepEnded(
-        time_us=now_us,
-        job_id=job.job_id,
-        step_id=step.step_id,
-        state=state,
-        exit_code=max(step.exit_code, report.status),
-        usage=usage,
-        end_us=_step_end_us(step, report.end_us, now_us),
-        cancelled_by=_killer(report.flags),
-    )
-
-
-def _step_end_us(step: Step, reported_us: int, now_us: int) -> int:
-    """Return when a step ended by its node's clock, within what ours allows."""
-    return min(max(reported_us, step.start_us or step.created_us), now_us) if reported_us else 0
-
-
-def _killer(flags: int) -> int:
-    """Return the user that ended a step: root, for the node, if it used more memory than it had."""
-    return 0 if flags & END_OVER_MEMORY else NO_VAL
 
 
 def _terminated(

@@ -79,7 +79,8 @@ def _begun(
     duty_id = cluster.next_duty_id
     for job in jobs:
         is_batch = runs_script(job)
-        duty = prepare.first_duty(is_batch=is_batch)
+        own = prepare.for_job(job.request.flags)
+        duty = own.first_duty(is_batch=is_batch)
         events.append(
             ev.PrologEnded(
                 time_us=now_us,
@@ -87,8 +88,8 @@ def _begun(
                 attempt=job.attempt,
                 first_duty_id=duty_id,
                 duty=duty,
-                prepare_all=prepare.every_node,
-                configuring=prepare.is_configuring(is_batch=is_batch),
+                prepare_all=own.every_node,
+                configuring=own.is_configuring(is_batch=is_batch),
                 booted=bool(job.flags & JobFlag.POWER_UP_NODE),
             )
         )

@@ -70,7 +70,7 @@ def dispatch(
             job_id = free_job_id(cluster)
         events.append(ev.ArrayTaskSplit(now_us, job.job_id, start.task_id, job_id))
     events += lost_runs.begun_again(job, now_us)
-    is_batch = bool(job.script_hash)
+    is_batch, prepare = bool(job.script_hash), prepare.for_job(job.request.flags)
     boot_by_us = _boot_by_us(cluster, (start, *others), prepare, now_us)
     waits = bool(cluster.programs & RUNS_PROLOG or boot_by_us)
     duty = prepare.first_duty(is_batch=is_batch)

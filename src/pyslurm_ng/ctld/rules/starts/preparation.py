@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from pyslurm_ng.base.numbers import REQ_STEPMGR
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.model.duty import DutyKind
 
@@ -26,6 +27,12 @@ class Preparation:
     def is_configuring(self, *, is_batch: bool) -> bool:
         """Return whether a job is CONFIGURING until its nodes are ready."""
         return self.every_node and (is_batch or self.holds_commands)
+
+    def for_job(self, request_flags: int) -> Preparation:
+        """Return how nodes get ready for one job: all of them know one with a step manager."""
+        if request_flags & REQ_STEPMGR and not self.every_node:
+            return replace(self, every_node=True)
+        return self
 
     def first_duty(self, *, is_batch: bool) -> int:
         """Return the DutyKind that a job begins with on its first node; 0 for none."""

@@ -7,102 +7,57 @@ request and asks again when the job has changed.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from pyslurm_ng.base.errors import Errno, Reject
-from pyslurm_ng.base.hostlist import HostlistError, expand, expand_of_user
 from pyslurm_ng.base.numbers import (
-    INFINITE,
-    MINUTE_US,
     NO_VAL,
-    REQ_EXCLUSIVE,
+    REQ_STEPMGR,
     SIGKILL,
     SIGNAL_CANCELLED,
     SIGNAL_TIME_LIMIT,
     STEP_BESIDE_ALL,
-    STEP_EXACT,
-    STEP_MEM_ZERO,
-    STEP_OVERLAP,
 )
-from pyslurm_ng.base.tres import TresError, parse_gres
-from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.ends import job_end
 from pyslurm_ng.ctld.rules.permission import may_change
 from pyslurm_ng.ctld.rules.queue import dependency, queue_room
-from pyslurm_ng.ctld.rules.steps.salloc_step import as_interactive
-from pyslurm_ng.ctld.rules.steps.step_ports import has_ports, reserve_ports
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import STEP_INTERACTIVE
 from pyslurm_ng.model.job import Job, Step, is_completing
-from pyslurm_ng.model.node import spec_with_facts
-from pyslurm_ng.model.sizes import job_sizes
-from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState, Reason
-from pyslurm_ng.sched.cons_tres.layout import LayoutError, parse_distribution
-from pyslurm_ng.sched.cons_tres.step_select import (
-    Lack,
-    NodeShare,
-    StepNeed,
-    StepPlace,
-    place,
-    shares_of,
-)
-from pyslurm_ng.sched.request.need import GresNeed
-from pyslurm_ng.wire.step_messages import CompleteJob, CompleteStep, CreateStep, StepGranted
+from pyslurm_ng.model.states import TERMINAL_STATES, JobState, Reason
+from pyslurm_ng.steps.creation import WAIT_CODES, create, node_address, refusal_of_job
+from pyslurm_ng.steps.ends import nodes_left, step_end_us
+from pyslurm_ng.wire.step_messages import CompleteJob, CompleteStep, CreateStep, StepManagerAt
 
-WAIT_CODES = frozenset(
-    (
-        Errno.ESLURM_NODES_BUSY,
-        Errno.ESLURM_PORTS_BUSY,
-        Errno.ESLURM_PROLOG_RUNNING,
-        Errno.ESLURM_DISABLED,
-    )
-)
-_NEVER = {
-    Lack.NODES: Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE,
-    Lack.CPUS: Errno.ESLURM_TOO_MANY_REQUESTED_CPUS,
-    Lack.MEMORY: Errno.ESLURM_INVALID_TASK_MEMORY,
-    Lack.GRES: Errno.ESLURM_INSUFFICIENT_GRES,
-}
-_NOT_IN_JOB = Reject(Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE)
+__all__ = ["WAIT_CODES", "create_step", "nodes_left"]
 
 
 # Creating ---------------------------------------------------------------------------------------
 
 
 def create_step(cluster: Cluster, message: CreateStep, context: Context) -> Decision | Reject:
-    """Give a step nodes, cores, memory and devices of its job; `StepGranted` without credential."""
+    """Give a step its share of a job; `StepGranted` without credential.
+
+    A job with a step manager of its own has its steps from there: `StepManagerAt` says where.
+    """
     job = _job_of(cluster, message)
-    refusal = _check_job(job, context)
-    if job is None or refusal is not None:
-        return refusal or Reject(Errno.ESLURM_INVALID_JOB_ID)
-    if message.flags & STEP_BESIDE_ALL:
-        if STEP_INTERACTIVE in job.steps:
-            return Reject(Errno.ESLURM_DUPLICATE_STEP_ID)
-        message = as_interactive(message)
-    if job.next_step_id >= context.conf.max_step_count:
-        return Reject(Errno.ESLURM_STEP_LIMIT)
-    candidates = _candidates(cluster, job, message)
-    if isinstance(candidates, Reject):
-        return candidates
-    need = _need(cluster, job, message, candidates, context)
-    if isinstance(need, Reject):
-        return need
-    step_place = _step_place(cluster, job, need, candidates)
-    if isinstance(step_place, Reject):
-        return step_place
-    if max(map(len, step_place.tasks)) > context.conf.max_tasks_per_node:
-        return Reject(Errno.ESLURM_BAD_TASK_COUNT)
-    ports = _ports(cluster, job, message, step_place, context.conf)
-    if isinstance(ports, Reject):
-        return ports
-    step = _step(job, message, need, step_place, context.now_us, ports)
+    if job is None:
+        return Reject(Errno.ESLURM_INVALID_JOB_ID)
+    refusal = refusal_of_job(job, context.caller.uid)
+    if refusal is not None:
+        return refusal
+    if job.request.flags & REQ_STEPMGR and not message.flags & STEP_BESIDE_ALL:
+        node = cluster.node(job.batch_node_id)
+        return Decision((), StepManagerAt(job.job_id, node.spec.name, node_address(node)))
+    created = create(cluster, job, message, context.conf, context.now_us)
+    if isinstance(created, Reject):
+        return created
+    step, granted = created
     refusal = queue_room.refusal(cluster, context, [queue_room.step_beyond_usual(step)])
     if refusal is not None:
         return refusal
-    event = ev.StepCreated(context.now_us, job.job_id, step)
-    return Decision([event], _granted(cluster, job, step, message, step_place, context.conf))
+    return Decision([ev.StepCreated(context.now_us, job.job_id, step)], granted)
 
 
 def _job_of(cluster: Cluster, message: CreateStep) -> Job | None:
@@ -110,304 +65,6 @@ def _job_of(cluster: Cluster, message: CreateStep) -> Job | None:
         job_id = cluster.job_index.arrays.get(message.job_id, {}).get(message.array_task_id, -1)
         return cluster.jobs.get(job_id)
     return cluster.jobs.get(message.job_id)
-
-
-def _check_job(job: Job | None, context: Context) -> Reject | None:
-    """Return why no step can be made in this job, or not now."""
-    if job is None:
-        return Reject(Errno.ESLURM_INVALID_JOB_ID)
-    if job.uid != context.caller.uid:
-        return Reject(Errno.ESLURM_ACCESS_DENIED)
-    if job.state == JobState.PENDING:
-        return Reject(Errno.ESLURM_JOB_PENDING)
-    if job.state in TERMINAL_STATES or is_completing(job):
-        return Reject(Errno.ESLURM_ALREADY_DONE)
-    if job.state == JobState.SUSPENDED:
-        return Reject(Errno.ESLURM_DISABLED)
-    if job.flags & JobFlag.CONFIGURING:
-        return Reject(Errno.ESLURM_PROLOG_RUNNING)
-    return None
-
-
-def _candidates(cluster: Cluster, job: Job, message: CreateStep) -> list[int] | Reject:
-    """Return positions in the job's nodes that the step may use, in order of preference."""
-    count = len(job.nodes)
-    position_of = {
-        node.spec.name: position
-        for position, alloc in enumerate(job.nodes)
-        if (node := cluster.nodes[alloc.node_id]) is not None
-    }
-    try:
-        most = len(cluster.node_index.by_name)
-        node_names = expand_of_user(message.node_list, most)
-        unwanted = set(expand_of_user(message.exclude, most))
-    except HostlistError:
-        return Reject(Errno.ESLURM_INVALID_NODE_NAME)
-    if any(name not in position_of for name in (*node_names, *message.task_nodes)):
-        return _NOT_IN_JOB
-    if unwanted.intersection(node_names):
-        return _NOT_IN_JOB
-    if message.task_nodes:
-        return list(dict.fromkeys(position_of[name] for name in message.task_nodes))
-    first = list(dict.fromkeys(position_of[name] for name in node_names))
-    limit = message.nodes_max or message.nodes_min
-    if first and (not limit or limit <= len(first)):
-        return first[:limit] if limit else first
-    if message.relative >= 0:
-        if message.relative >= count:
-            return _NOT_IN_JOB
-        rest = list(range(message.relative, count))
-    else:
-        # Small steps one after the other go to one node after the other, but for packed ones.
-        width = max(1, message.nodes_min)
-        is_packed = message.distribution.lower().endswith(",pack")
-        start = job.next_step_id * width % count if width < count and not is_packed else 0
-        rest = [(start + offset) % count for offset in range(count)]
-    taken = set(first)
-    names = {position: name for name, position in position_of.items()}
-    return first + [
-        position
-        for position in rest
-        if position not in taken and names.get(position, "") not in unwanted
-    ]
-
-
-def _need(
-    cluster: Cluster, job: Job, message: CreateStep, candidates: list[int], context: Context
-) -> StepNeed | Reject:
-    try:
-        distribution = parse_distribution(message.distribution, message.plane_size)
-        packs = any(word.upper() == "CR_PACK_NODES" for word in context.conf.select_type_parameters)
-        packs = packs and distribution.pack is None
-        if packs:
-            distribution = replace(distribution, pack=True)
-        gres = _gres(message)
-    except LayoutError:
-        return Reject(Errno.ESLURM_BAD_DIST)
-    except TresError:
-        return Reject(Errno.ESLURM_INVALID_GRES)
-    if 0 < job.request.threads_per_core < message.threads_per_core:
-        return Reject(Errno.ESLURM_BAD_THREAD_PER_CORE)
-    per_node, per_cpu, whole = _memory(cluster, job, message)
-    positions: tuple[int, ...] = ()
-    ntasks = message.ntasks
-    if message.task_nodes:
-        where = {cluster.node(job.nodes[index].node_id).spec.name: index for index in candidates}
-        positions = tuple(where[name] for name in message.task_nodes)
-        if ntasks > len(positions):
-            return Reject(Errno.ESLURM_BAD_TASK_COUNT)
-        positions = positions[:ntasks] if ntasks else positions
-        ntasks = len(positions)
-    elif distribution.node == "arbitrary":
-        return Reject(Errno.ESLURM_BAD_DIST)
-    # Before they are dealt out one by one: under overcommit any number would find a place.
-    most = context.conf.max_tasks_per_node
-    if message.ntasks_per_node > most or ntasks > most * len(candidates):
-        return Reject(Errno.ESLURM_BAD_TASK_COUNT)
-    nodes_min = min(message.nodes_min, ntasks) if ntasks else message.nodes_min
-    nodes_max = message.nodes_max or (nodes_min if message.nodes_min else 0)
-    if packs:
-        nodes_min = min(nodes_min, 1)  # no more nodes than its tasks fill
-    name_count = len(set(expand(message.node_list)))
-    if name_count and not message.nodes_min:
-        nodes_min = min(name_count, ntasks) if ntasks else name_count
-    return StepNeed(
-        ntasks=ntasks,
-        nodes_min=nodes_min,
-        nodes_max=max(nodes_max, nodes_min) if nodes_max else 0,
-        tasks_per_node=message.ntasks_per_node or _tasks_that_fit(job, message, candidates),
-        cpus_per_task=max(1, message.cpus_per_task),
-        threads_per_core=message.threads_per_core,
-        is_exact=bool(message.flags & STEP_EXACT),
-        is_overlapping=bool(message.flags & STEP_OVERLAP),
-        overcommit=message.overcommit or bool(positions),
-        mem_per_node_mib=per_node,
-        mem_per_cpu_mib=per_cpu,
-        mem_all=whole,
-        distribution=distribution,
-        gres_per_node=gres[0],
-        gres_per_task=gres[1],
-        gres_total=gres[2],
-        task_positions=positions,
-        tasks_per_socket=message.ntasks_per_socket,
-        aims_high=0 < nodes_min < nodes_max and not name_count and not distribution.pack,
-    )
-
-
-def _tasks_that_fit(job: Job, message: CreateStep, candidates: list[int]) -> int:
-    """Return how many tasks -c alone means on each whole node: as many as have their CPUs.
-
-    0 where other options say how many, or where the job has no more CPUs than it asked for.
-    """
-    is_told = message.ntasks or message.task_nodes or message.gpus or message.gpus_per_task
-    if is_told or not message.cpus_per_task or not job.request.flags & REQ_EXCLUSIVE:
-        return 0
-    least = min((job.nodes[index].cpus for index in candidates), default=0)
-    return least // message.cpus_per_task
-
-
-def _memory(cluster: Cluster, job: Job, message: CreateStep) -> tuple[int, int, bool]:
-    """Return memory (per node, per CPU, all of the job's): as asked, else as the job has it."""
-    if message.flags & STEP_MEM_ZERO:
-        return 0, 0, False
-    if message.mem_per_node_mib:
-        return message.mem_per_node_mib, 0, False
-    if message.mem_per_cpu_mib:
-        return 0, message.mem_per_cpu_mib, False
-    sizes = job_sizes(job.request, cluster.partitions.get(job.partition))
-    if sizes.mem_per_cpu_mib and message.flags & STEP_EXACT:
-        return 0, sizes.mem_per_cpu_mib, False
-    return 0, 0, True
-
-
-def _gres(
-    message: CreateStep,
-) -> tuple[tuple[GresNeed, ...] | None, tuple[GresNeed, ...], tuple[GresNeed, ...]]:
-    """Return devices asked for (per node, per task, in all); None: all that the job has.
-
-    Raises:
-        TresError: a text that is no resource list.
-    """
-    texts = (
-        message.gres, message.gpus, message.gpus_per_node, message.gpus_per_task,
-        message.tres_per_task,
-    )  # fmt: skip
-    if not any(texts):
-        return None, (), ()
-    per_node = _needs(message.gres) + _needs(_gpus(message.gpus_per_node))
-    others = _needs(message.tres_per_task)
-    per_task, in_all = _needs(_gpus(message.gpus_per_task)), _needs(_gpus(message.gpus))
-    # GPUs of nodes or tasks are those of the whole step, not more of them.
-    if any(name == "gpu" for name, _, _ in per_node):
-        return per_node, others, ()
-    return per_node, per_task + others, () if per_task else in_all
-
-
-def _gpus(text: str) -> str:
-    return ",".join(f"gpu:{word}" for word in text.split(",") if word)
-
-
-def _needs(text: str) -> tuple[GresNeed, ...]:
-    return tuple((gres.name, gres.type_name, gres.amount) for gres in parse_gres(text))
-
-
-def _step_place(
-    cluster: Cluster, job: Job, need: StepNeed, candidates: list[int]
-) -> StepPlace | Reject:
-    """Return where the step goes; busy if it could go there once other steps are over."""
-    specs = {
-        alloc.node_id: spec_with_facts(node)
-        for alloc in job.nodes
-        if (node := cluster.nodes[alloc.node_id]) is not None
-    }
-
-    def ordered(*, ignore_steps: bool) -> list[NodeShare]:
-        shares = shares_of(job, specs, ignore_steps=ignore_steps)
-        return [shares[position] for position in candidates]
-
-    step_place = place(need, ordered(ignore_steps=need.is_overlapping))
-    if isinstance(step_place, StepPlace):
-        return step_place
-    if not need.is_overlapping:
-        empty = place(need, ordered(ignore_steps=True))
-        if isinstance(empty, StepPlace):
-            return Reject(Errno.ESLURM_NODES_BUSY)
-        step_place = empty
-    return Reject(_NEVER[step_place])
-
-
-def _ports(
-    cluster: Cluster, job: Job, message: CreateStep, step_place: StepPlace, conf: SlurmConf
-) -> tuple[int, ...] | Reject:
-    """Return the ports a step is to have; by default one more than tasks on any node.
-
-    Without a count, no ports are had where MpiParams names none, as in Slurm 22.05.
-    """
-    if message.resv_ports < 0 or (not message.resv_ports and not has_ports(conf.mpi_params)):
-        return ()
-    count = message.resv_ports or 1 + max(map(len, step_place.tasks))
-    nodes = [alloc.node_id for alloc in step_place.allocs]
-    turn = (job.job_id + job.next_step_id) * count
-    return reserve_ports(cluster, nodes, count, conf.mpi_params, turn)
-
-
-def _step(
-    job: Job,
-    message: CreateStep,
-    need: StepNeed,
-    step_place: StepPlace,
-    now_us: int,
-    ports: tuple[int, ...],
-) -> Step:
-    return Step(
-        step_id=STEP_INTERACTIVE if message.flags & STEP_BESIDE_ALL else job.next_step_id,
-        name=message.name,
-        uid=job.uid,
-        ntasks=sum(len(task_ids) for task_ids in step_place.tasks),
-        cpus=sum(alloc.cpus for alloc in step_place.allocs),
-        nodes=step_place.allocs,
-        created_us=now_us,
-        state=JobState.RUNNING,
-        start_us=now_us,
-        time_limit_min=message.time_limit_min,
-        distribution=_shown_distribution(need, step_place),
-        srun_host=message.srun_host,
-        srun_pid=message.srun_pid,
-        srun_port=message.srun_port,
-        submit_line=message.submit_line,
-        flags=message.flags,
-        cwd=message.cwd,
-        std_in=message.std_in,
-        std_out=message.std_out,
-        std_err=message.std_err,
-        cpus_per_task=need.cpus_per_task,
-        tres_per_node=_tres_per_node(message),
-        nodes_pending=tuple(alloc.node_id for alloc in step_place.allocs),
-        network=message.network,
-        container=message.container,
-        ports=ports,
-    )
-
-
-def _shown_distribution(need: StepNeed, step_place: StepPlace) -> str:
-    """Return the word for the layout; cyclic by default only for a count of tasks asked for."""
-    tasks = (
-        sum(len(task_ids) for task_ids in step_place.tasks)
-        if need.ntasks
-        else len(step_place.allocs) + 1
-    )
-    return need.distribution.text(tasks, len(step_place.allocs))
-
-
-def _tres_per_node(message: CreateStep) -> str:
-    texts = message.gres, _gpus(message.gpus_per_node)
-    words = ",".join(text for text in texts if text and text != "none").split(",")
-    return ",".join(f"gres/{word.removeprefix('gres/')}" for word in words if word)
-
-
-def _granted(
-    cluster: Cluster,
-    job: Job,
-    step: Step,
-    message: CreateStep,
-    step_place: StepPlace,
-    conf: SlurmConf,
-) -> StepGranted:
-    nodes = [cluster.node(alloc.node_id) for alloc in step_place.allocs]
-    gpus_per_task = sum(count for name, _, count in _needs(_gpus(message.gpus_per_task)))
-    return StepGranted(
-        job_id=job.job_id,
-        step_id=step.step_id,
-        nodes=[node.spec.name for node in nodes],
-        addresses=[(node.facts.addr or node.spec.addr, node.spec.port) for node in nodes],
-        tasks=step_place.tasks,
-        cpus=[alloc.cpus for alloc in step_place.allocs],
-        distribution=step.distribution,
-        cpus_per_task=message.cpus_per_task,
-        kill_wait_s=conf.kill_wait,
-        gpus_per_task=gpus_per_task,
-        flags=step.flags,
-    )
 
 
 # Ending -----------------------------------------------------------------------------------------
@@ -432,34 +89,6 @@ def complete_step(cluster: Cluster, message: CompleteStep, context: Context) -> 
     return Decision(
         nodes_left(job, step, gone, message.exit_code, JobState.CANCELLED, context.now_us)
     )
-
-
-def nodes_left(
-    job: Job, step: Step, node_ids: tuple[int, ...], exit_code: int, state: JobState, now_us: int
-) -> list[ev.AnyEvent]:
-    """Return the events when a step has nothing left on some of its nodes."""
-    if not node_ids:
-        return []
-    if set(step.nodes_pending) - set(node_ids):
-        return [
-            ev.StepNodesDone(
-                time_us=now_us,
-                job_id=job.job_id,
-                step_id=step.step_id,
-                node_ids=node_ids,
-                exit_code=exit_code,
-                state=state,
-            )
-        ]
-    ended = ev.StepEnded(
-        time_us=now_us,
-        job_id=job.job_id,
-        step_id=step.step_id,
-        state=state,
-        exit_code=max(step.exit_code, exit_code),
-        usage=step.usage,
-    )
-    return [ended]
 
 
 def kill_step(
@@ -488,23 +117,11 @@ def kill_step(
     ]
 
 
-def _step_end_us(step: Step) -> int:
-    """Return when a step's own limit passes; 0 for a step without, or one that is over."""
-    if step.time_limit_min in (INFINITE, NO_VAL) or step.step_id >= STEP_INTERACTIVE:
-        return 0
-    return step.start_us + step.time_limit_min * MINUTE_US if step.nodes_pending else 0
-
-
-def has_passed_limit(step: Step, now_us: int) -> bool:
-    """Return whether a step has run for as long as its own limit (srun -t) allows."""
-    return 0 < _step_end_us(step) <= now_us
-
-
 def step_ends_us(job: Job) -> list[int]:
     """Return when `step_time_limits` may have something to say about a job."""
     if is_completing(job):
         return []
-    return [end_us for step in job.steps.values() if (end_us := _step_end_us(step))]
+    return [end_us for step in job.steps.values() if (end_us := step_end_us(step))]
 
 
 def step_time_limits(
@@ -524,7 +141,7 @@ def step_time_limits(
         if is_completing(job):
             continue
         for step in job.steps.values():
-            end_us = _step_end_us(step)
+            end_us = step_end_us(step)
             if not end_us or not last_us < end_us <= now_us:
                 continue
             events.append(

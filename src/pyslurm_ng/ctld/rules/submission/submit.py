@@ -48,6 +48,7 @@ from pyslurm_ng.ctld.rules.submission.place import (
     switches_wait_s,
     with_full_license_names,
 )
+from pyslurm_ng.ctld.rules.submission.step_manager import with_step_manager
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, free_job_id
 from pyslurm_ng.model.job import Dependency, Job, JobRequest
@@ -263,9 +264,10 @@ def _check(
     if isinstance(standing, Reject):
         return standing
     with_label = mcs.labelled(request, standing.account, caller, conf)
-    if isinstance(with_label, Reject):
-        return with_label
-    request = with_label
+    managed = with_step_manager(with_label, conf, components)
+    if isinstance(managed, Reject):
+        return managed
+    request = managed
     refusal = check_requested(
         cluster,
         request.reservation,

@@ -11,6 +11,7 @@ from pyslurm_ng.base.numbers import (
     REQ_OVERSUBSCRIBE,
     REQ_REBOOT,
     REQ_SPREAD_SEGMENTS,
+    REQ_STEPMGR,
 )
 from pyslurm_ng.base.plain_text import are_recipients
 from pyslurm_ng.ctld.rules.context import Context, Decision
@@ -154,6 +155,9 @@ _PLACING = frozenset(JobRequest.__struct_fields__) - {
 }
 
 
+_MANAGED = "a job with --stepmgr keeps its nodes: its step manager gives them to steps"
+
+
 def _cannot_be_placed(change: Change, request: JobRequest) -> Reject | None:
     """Return why a job could not be submitted like that: the checks are submission's."""
     cluster, context = change.cluster, change.context
@@ -232,6 +236,8 @@ def _update_one(
     if refused:
         return steering.refuse(Errno.ESLURM_NOT_SUPPORTED, refused)
     if change.nodes is not job.nodes:
+        if job.request.flags & REQ_STEPMGR:
+            return steering.refuse(Errno.ESLURM_NOT_SUPPORTED, _MANAGED)
         steering.shrink(job, change.nodes)
     if not change.fields and not change.request:
         return 0

@@ -1,0 +1,122 @@
+"""Steps of one job that wait for others, in the order of asking.
+
+Of requests that ask for the same, only the first is tried: if it does not fit, none of them does.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+
+import msgspec
+
+from pyslurm_ng.d.stepmgr.notes import QUEUED
+from pyslurm_ng.wire.call import Call
+from pyslurm_ng.wire.step_messages import CreateStep
+from pyslurm_ng.wire.stepmgr_messages import QueueStep
+
+_SAID_BY_SRUN = frozenset(
+    ("request_id", "name", "srun_host", "srun_pid", "srun_port", "submit_line", "cwd", "std_in",
+     "std_out", "std_err", "time_limit_min")
+)  # fmt: skip
+_SHAPE_FIELDS = tuple(name for name in CreateStep.__struct_fields__ if name not in _SAID_BY_SRUN)
+
+_encode = msgspec.msgpack.Encoder().encode
+_queued_decoder = msgspec.msgpack.Decoder(tuple[int, int, QueueStep])
+
+
+@dataclass(eq=False, slots=True)
+class WaitingStep:
+    """A step that has no share yet: an srun waits for it, or it was queued (`queued`)."""
+
+    request: CreateStep
+    uid: int
+    call: Call | None = None
+    queued: QueueStep | None = None
+    step_id: int = -1
+    code: int = 0
+    turn: int = 0
+    size: int = 0  # of what was queued
+
+
+def queued_note(waiting: WaitingStep) -> bytes:
+    """Return what is noted of a queued step."""
+    return _encode((waiting.step_id, waiting.uid, waiting.queued))
+
+
+def read_note(body: bytes) -> WaitingStep:
+    """Return the queued step of a note. Raises DecodeError."""
+    step_id, uid, request = _queued_decoder.decode(body)
+    return WaitingStep(request.step, uid, None, request, step_id, size=len(body))
+
+
+class WaitingSteps:
+    """The steps that wait, by what they ask for."""
+
+    def __init__(self) -> None:
+        self._by_shape: dict[tuple[object, ...], OrderedDict[int, WaitingStep]] = {}
+        self._turns = count(1)
+        self._count = 0
+        self.queued_bytes = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __contains__(self, waiting: WaitingStep) -> bool:
+        return waiting.turn in self._by_shape.get(_shape(waiting.request), ())
+
+    def __iter__(self) -> Iterator[WaitingStep]:
+        """Yield all in the order of asking."""
+        steps = [step for alike in self._by_shape.values() for step in alike.values()]
+        return iter(sorted(steps, key=lambda step: step.turn))
+
+    def add(self, waiting: WaitingStep) -> None:
+        """Let a step wait behind all others."""
+        waiting.turn = next(self._turns)
+        self.queued_bytes += waiting.size
+        self._by_shape.setdefault(_shape(waiting.request), OrderedDict())[waiting.turn] = waiting
+        self._count += 1
+
+    def remove(self, waiting: WaitingStep) -> None:
+        """Forget a step that waits no longer."""
+        shape = _shape(waiting.request)
+        alike = self._by_shape.get(shape)
+        if alike is None or alike.pop(waiting.turn, None) is None:
+            return
+        self._count -= 1
+        self.queued_bytes -= waiting.size
+        if not alike:
+            del self._by_shape[shape]
+
+    def queued(self, step_id: int) -> WaitingStep | None:
+        """Return the queued step of a number."""
+        return next((waiting for waiting in self if waiting.step_id == step_id), None)
+
+    def notes(self) -> list[tuple[bytes, bytes]]:
+        """Return the records of the steps that wait without an srun."""
+        return [(QUEUED, queued_note(waiting)) for waiting in self if waiting.queued is not None]
+
+    def has_alike(self, request: CreateStep) -> bool:
+        """Return whether a step that asks for the same waits already."""
+        return _shape(request) in self._by_shape
+
+    def heads(self) -> list[WaitingStep]:
+        """Return the first step of each kind of request, in the order of asking."""
+        firsts = [next(iter(alike.values())) for alike in self._by_shape.values()]
+        return sorted(firsts, key=lambda step: step.turn)
+
+    def next_alike(self, waiting: WaitingStep) -> WaitingStep | None:
+        """Return the first step that asks for the same."""
+        alike = self._by_shape.get(_shape(waiting.request))
+        return next(iter(alike.values())) if alike else None
+
+
+def _shape(request: CreateStep) -> tuple[object, ...]:
+    """Return all that decides whether a request fits."""
+    return tuple(
+        tuple(value) if isinstance(value, list) else value
+        for name in _SHAPE_FIELDS
+        for value in (getattr(request, name),)
+    )

@@ -1,0 +1,1 @@
+"""Steps of jobs: the rules that slurmctld and step managers share. Pure."""
