@@ -49,6 +49,8 @@ WHOLE_MYSQL = frozenset(
 
 _AWAY_MYSQL = frozenset({1053, 2002, 2003, 2006, 2013})  # no server, or one that is ending
 
+_KEPT_CONNECTIONS = 12
+"""More than there are threads: to connect takes 50 ms of processor time, for TLS."""
 _VALUES = "(values_of_rows)"
 _PLACES_OF_VALUES = re.compile(r"%\((\w+)\)s")
 _ROW_SHARE = 4
@@ -101,17 +103,24 @@ class Database:
         self.row_bytes = _SQLITE_ROW_BYTES
         self._upserts: dict[tuple[str, tuple[str, ...], tuple[str, ...]], _Upsert] = {}
         if self.is_sqlite:
-            self.engine = sa.create_engine(url, connect_args={"timeout": 30})
+            self.engine = self._limited = sa.create_engine(url, connect_args={"timeout": 30})
             sa.event.listen(self.engine, "connect", _prepare_sqlite)
             sa.event.listen(self.engine, "begin", _begin_sqlite)
         else:
-            self.engine = sa.create_engine(
-                url,
-                pool_pre_ping=True,
-                pool_recycle=3600,
-                isolation_level="REPEATABLE READ",
-            )
-            sa.event.listen(self.engine, "do_connect", self._connect)
+            # Connections whose statements have a limit keep it: to change it is a statement, too.
+            self.engine, self._limited = self._pool(), self._pool()
+
+    def _pool(self) -> sa.Engine:
+        """Return a pool of connections to a server."""
+        engine = sa.create_engine(
+            self.url,
+            pool_size=_KEPT_CONNECTIONS,
+            pool_pre_ping=True,
+            pool_recycle=3600,
+            isolation_level="REPEATABLE READ",
+        )
+        sa.event.listen(engine, "do_connect", self._connect)
+        return engine
 
     def _connect(
         self, dialect: sa.Dialect, _record: Any, _arguments: Any, parameters: dict[str, Any]
@@ -173,6 +182,7 @@ class Database:
     def close(self) -> None:
         """Let go of all connections."""
         self.engine.dispose()
+        self._limited.dispose()
 
     @contextlib.contextmanager
     def write(self) -> Iterator[sa.Connection]:
@@ -206,37 +216,23 @@ class Database:
         Raises:
             sqlalchemy.exc.OperationalError: see `is_cut_short`.
         """
-        with self.engine.connect() as connection:
-            if most_s:
-                self._limit(connection, most_s, is_wanted or (lambda: True))
+        if not most_s:
+            with self.engine.connect() as connection, connection.begin():
+                yield connection
+            return
+        with self._limited.connect() as connection:
+            driver: Any = connection.connection.driver_connection
+            if self.is_sqlite:
+                goes_on = is_wanted or (lambda: True)
+                driver.set_progress_handler(lambda: 0 if goes_on() else 1, _SQLITE_STEPS)
+            else:
+                driver.limit(most_s, is_mariadb=getattr(connection.dialect, "is_mariadb", False))
             try:
                 with connection.begin():
                     yield connection
             finally:
-                if most_s:
-                    self._limit(connection, 0.0, None)
-
-    def _limit(
-        self, connection: sa.Connection, most_s: float, is_wanted: Callable[[], bool] | None
-    ) -> None:
-        """Bound the time of this connection's statements, or lift the bound."""
-        driver = connection.connection.driver_connection
-        if driver is None:
-            return  # the server has gone, and with it the bound
-        if self.is_sqlite:
-            if is_wanted is None:
-                driver.set_progress_handler(None, 0)
-            else:
-                driver.set_progress_handler(lambda: 0 if is_wanted() else 1, _SQLITE_STEPS)
-            return
-        is_mariadb = getattr(connection.dialect, "is_mariadb", False)
-        words = (
-            f"SET SESSION max_statement_time={most_s:.3f}"
-            if is_mariadb
-            else f"SET SESSION max_execution_time={int(most_s * 1000)}"
-        )
-        with contextlib.suppress(Exception), contextlib.closing(driver.cursor()) as cursor:
-            cursor.execute(words)
+                if self.is_sqlite:
+                    driver.set_progress_handler(None, 0)
 
     def upsert(
         self,

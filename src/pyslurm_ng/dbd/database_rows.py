@@ -6,6 +6,8 @@ would give.
 
 from __future__ import annotations
 
+import contextlib
+import math
 import select
 import time
 from collections.abc import Callable, Iterable
@@ -24,6 +26,8 @@ from pyslurm_ng.kernels.records import database_rows, sql_values
 
 _ASK_AFTER_S = 30.0
 """A connection that was used this long ago may have been lost without a word."""
+_LIMIT_STEP = 1.25
+_ROUNDING = 1e-9
 _PIECE_BYTES = 256 << 10
 _STATEMENT_BYTES = 1_000_000
 _HEAD = 4
@@ -45,6 +49,7 @@ class RowConnection(Connection):
     _result: MySQLResult | None
     _force_close: Callable[[], None]
     _used_s = 0.0
+    _limit_s = 0.0
 
     def _read_query_result(self, unbuffered: bool = False) -> int:
         if unbuffered:
@@ -66,6 +71,20 @@ class RowConnection(Connection):
         if quiet_s > _ASK_AFTER_S or self._sock is None or self._is_ready():
             super().ping(reconnect)
         self._used_s = time.monotonic()
+
+    def limit(self, most_s: float, *, is_mariadb: bool) -> None:
+        """Have the server end statements that take longer; or a fifth less, if that is set."""
+        limit_s = _LIMIT_STEP ** math.floor(math.log(most_s, _LIMIT_STEP) + _ROUNDING)
+        if limit_s == self._limit_s:
+            return
+        words = (
+            f"SET SESSION max_statement_time={limit_s:.6f}"
+            if is_mariadb
+            else f"SET SESSION max_execution_time={max(int(limit_s * 1000), 1)}"
+        )
+        with contextlib.suppress(Exception), contextlib.closing(self.cursor()) as cursor:
+            cursor.execute(words)
+            self._limit_s = limit_s
 
     def _is_ready(self) -> bool:
         poll = select.poll()

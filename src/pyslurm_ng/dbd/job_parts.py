@@ -7,12 +7,15 @@ a driver that quotes each number, that would take longer than the database needs
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
 import msgspec
 import sqlalchemy as sa
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.dialects.mysql import pymysql
 
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.admin.change import RefusedError
@@ -32,6 +35,9 @@ STEP_TOTALS = ("total_user_cpu_us", "total_system_cpu_us", "total_energy_j")
 """Sums over a job's steps; -1 energy means that no step ended with a figure."""
 _NO_STEPS = (0, 0, -1)
 
+_DIALECTS: dict[str, sa.Dialect] = {
+    "sqlite": sqlite.dialect(), "mysql": pymysql.dialect(), "mariadb": pymysql.dialect()
+}  # fmt: skip
 _jobs = schema.jobs.c
 _steps = schema.steps.c
 _first = itemgetter(0)
@@ -48,22 +54,17 @@ class JobParts:
     def __init__(
         self, connection: sa.Connection, columns: Sequence[str], step_columns: Sequence[str]
     ) -> None:
-        plain = [name for name in columns if name in JOB_COLUMNS]
-        self._jobs = _text(connection, _jobs.job_index, [_jobs[name] for name in plain])
+        plain = tuple(name for name in columns if name in JOB_COLUMNS)
+        chosen = tuple(step_columns)
+        kind = connection.dialect.name
+        self._jobs = _text(kind, "jobs", plain)
         self._has_totals = len(plain) < len(columns)
         places = [*plain, *STEP_TOTALS]
         self._order = [places.index(name) + 1 for name in columns]
-        sums = [
-            sa.func.sum(_steps.user_cpu_us),
-            sa.func.sum(_steps.system_cpu_us),
-            sa.func.max(_steps.energy_j),
-        ]
-        self._totals = _text(connection, _steps.job_index, sums) + " GROUP BY steps.job_index"
-        chosen = [_steps[name] for name in step_columns]
+        self._totals = _text(kind, "totals", ()) + " GROUP BY steps.job_index"
         by_key = " ORDER BY steps.job_index, steps.step_id, steps.het_component"
-        self._steps = _text(connection, _steps.job_index, chosen) + by_key if chosen else ""
-        lengths = [sa.func.sum(sa.func.length(column)) for column in chosen]
-        self._lengths = _text(connection, _steps.job_index, lengths)
+        self._steps = _text(kind, "steps", chosen) + by_key if chosen else ""
+        self._lengths = _text(kind, "lengths", chosen)
         self._jobs_at_once = _JOBS_AT_ONCE
 
     def part(self, connection: sa.Connection, indexes: Sequence[int]) -> tuple[int, bytes, bytes]:
@@ -132,14 +133,30 @@ class JobParts:
         return {index: list(steps) for index, steps in groupby(rows, _first)}
 
 
-def _text(connection: sa.Connection, index: sa.Column[int], columns: Iterable[Any]) -> str:
+@lru_cache(256)
+def _text(dialect: str, what: str, columns: tuple[str, ...]) -> str:
     """Return the statement for some columns behind the number of the job, as the driver takes it.
 
     A driver may take no name twice, so columns are numbered.
     """
-    named = [column.label(f"c_{number}") for number, column in enumerate(columns)]
+    values: list[Any]
+    match what:
+        case "jobs":
+            values = [_jobs[name] for name in columns]
+        case "steps":
+            values = [_steps[name] for name in columns]
+        case "lengths":
+            values = [sa.func.sum(sa.func.length(_steps[name])) for name in columns]
+        case _:
+            values = [
+                sa.func.sum(_steps.user_cpu_us),
+                sa.func.sum(_steps.system_cpu_us),
+                sa.func.max(_steps.energy_j),
+            ]
+    index = _jobs.job_index if what == "jobs" else _steps.job_index
+    named = [value.label(f"c_{number}") for number, value in enumerate(values)]
     query = sa.select(index, *named).where(index.in_([sa.literal_column(_MARK)]))
-    return str(query.compile(dialect=connection.dialect))
+    return str(query.compile(dialect=_DIALECTS[dialect]))
 
 
 def _rows(connection: sa.Connection, text: str, ids: Iterable[int]) -> Sequence[Any]:

@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
+import msgspec
 import sqlalchemy as sa
 
 from pyslurm_ng.base.hostlist import HostlistError, expand
@@ -14,6 +15,7 @@ from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.admin.change import Actor, RefusedError
 from pyslurm_ng.dbd.admin.wckeys import DEFAULT_MARK
 from pyslurm_ng.dbd.job_parts import JOB_COLUMNS, STEP_COLUMNS, STEP_TOTALS, JobParts
+from pyslurm_ng.dbd.statements import NUMBERS, Statement
 from pyslurm_ng.dbd.updates import find_cluster
 from pyslurm_ng.wire.dbd_messages import GetJobScript, JobRecords, JobSelector, ListJobRecords
 
@@ -30,6 +32,15 @@ _jobs = schema.jobs
 
 Clause = sa.ColumnElement[bool]
 T = TypeVar("T")
+
+
+_KEYS = (
+    _jobs.c.job_index, _jobs.c.submit_us, _jobs.c.array_job_id, _jobs.c.array_task_id,
+    _jobs.c.job_id, _jobs.c.attempt, _jobs.c.het_job_id, _jobs.c.het_job_offset,
+)  # fmt: skip
+_TRES = Statement(sa.select(schema.tres))
+_QOS = Statement(sa.select(schema.qos.c.name, schema.qos.c.id))
+_NAMED_ONLY = ListJobRecords(columns=[])
 
 
 class JobListing:
@@ -61,24 +72,28 @@ class JobListing:
         cluster_id = find_cluster(connection, cluster)
         if cluster_id is None:
             raise RefusedError(f"Cluster {cluster} is not known to accounting")
-        clause = sa.and_(*_clauses(request, now_us))
-        if is_private:
-            clause = sa.and_(clause, own_jobs(actor))
         most = MOST_JOBS_OF_OPERATORS if actor.is_operator else MOST_JOBS
         self._request = request
         self._cluster = cluster
         self._now_us = now_us
         self._is_behind = is_behind
         # A query that waits for its peer keeps it: 8 bytes for each job.
-        self._indexes = array("q", _ordered_indexes(connection, request, cluster_id, clause, most))
+        if not is_private and _names_jobs_only(request):
+            indexes = _named_indexes(connection, request, cluster_id, now_us, most)
+        else:
+            clause = sa.and_(*_clauses(request, now_us))
+            if is_private:
+                clause = sa.and_(clause, own_jobs(actor))
+            indexes = _ordered_indexes(connection, request, cluster_id, clause, most)
+        self._indexes = array("q", indexes)
         self._first = 0
         step_columns = request.step_columns if request.with_steps else []
         self._parts = JobParts(connection, request.columns, step_columns)
         self._tres = {
             f"{row.type}/{row.name}" if row.name else row.type: row.id
-            for row in connection.execute(sa.select(schema.tres))
+            for row in _TRES.run(connection, {})
         }
-        self._qos = {row.name: row.id for row in connection.execute(sa.select(schema.qos))}
+        self._qos = {row.name: row.id for row in _QOS.run(connection, {})}
         self.is_done = False
 
     def next_part(self, connection: sa.Connection) -> JobRecords:
@@ -124,8 +139,7 @@ def _clauses(request: ListJobRecords, now_us: int) -> list[Clause]:
     jobs = _jobs.c
     clauses: list[Clause] = []
     if not request.duplicates:
-        # The records of a resized run are not repetitions of it.
-        clauses.append((jobs.is_last == 1) | (jobs.state == "RESIZING"))
+        clauses.append(_is_newest())
     clauses.append(_window(request, now_us))
     for values, column in (
         (request.uids, jobs.uid),
@@ -151,6 +165,11 @@ def _clauses(request: ListJobRecords, now_us: int) -> list[Clause]:
     clauses += _range(jobs.nodes_allocated, request.nodes_min, request.nodes_max)
     clauses += _range(jobs.cpus_allocated, request.cpus_min, request.cpus_max)
     return clauses
+
+
+def _is_newest() -> Clause:
+    """Return which records stand for a job; those of a resized run are not repetitions of it."""
+    return (_jobs.c.is_last == 1) | (_jobs.c.state == "RESIZING")
 
 
 def _range(column: Any, least: int, most: int) -> list[Clause]:
@@ -183,19 +202,22 @@ def _window(request: ListJobRecords, now_us: int) -> Clause:
     jobs = _jobs.c
     start = request.start_us
     end = request.end_us or now_us
-    if not request.states:
-        # A requeued job is eligible again only when its delay is over, but it was in the queue
-        # before.
-        was_there = sa.or_(
-            jobs.eligible_us <= end, sa.and_(jobs.attempt > 0, jobs.submit_us <= end)
-        )
-        if not request.jobs:
-            # It was held or waited for others until it was cancelled: it was never eligible, so it
-            # is in no window.
-            # Nearly all jobs were eligible: as a sum it is no reason to go by that index.
-            was_there = sa.and_(was_there, jobs.eligible_us + 0 > 0)
-        return sa.and_(was_there, sa.or_(jobs.end_us == 0, jobs.end_us >= start))
-    return sa.or_(*[_in_state(state, start, end) for state in request.states])
+    if request.states:
+        return sa.or_(*[_in_state(state, start, end) for state in request.states])
+    if request.jobs:
+        return _was_known(start, end)
+    # A job that was held or waited for others until it was cancelled was never eligible, so it is
+    # in no window.
+    # Nearly all jobs were eligible: as a sum it is no reason to go by that index.
+    return sa.and_(_was_known(start, end), jobs.eligible_us + 0 > 0)
+
+
+def _was_known(start: Any, end: Any) -> Clause:
+    """Return which jobs came before `end` and had not ended at `start`."""
+    jobs = _jobs.c
+    # A requeued job is eligible again only when its delay is over, but it was in the queue before.
+    was_there = sa.or_(jobs.eligible_us <= end, sa.and_(jobs.attempt > 0, jobs.submit_us <= end))
+    return sa.and_(was_there, sa.or_(jobs.end_us == 0, jobs.end_us >= start))
 
 
 def _in_state(state: str, start: int, end: int) -> Clause:
@@ -231,10 +253,7 @@ def _ordered_indexes(
     as sacct's recorded output shows.
     """
     jobs = _jobs.c
-    columns: list[Any] = [
-        jobs.job_index, jobs.submit_us, jobs.array_job_id, jobs.array_task_id, jobs.job_id,
-        jobs.attempt, jobs.het_job_id, jobs.het_job_offset,
-    ]  # fmt: skip
+    columns: list[Any] = list(_KEYS)
     wanted_nodes = frozenset(request.nodes)
     if wanted_nodes:
         columns.append(jobs.node_list)
@@ -253,16 +272,56 @@ def _ordered_indexes(
             read += 1
             if not is_meant(row) or (wanted_nodes and not _ran_on(row.node_list, wanted_nodes)):
                 continue
-            # A waiting array's record comes after its tasks that have separate ids.
-            task = row[3] if row[3] >= 0 or not row[2] else 2**62
-            keyed.append((row[1] // SECOND_US, row[2], task, row[4], row[5], row[0]))
-        if read > most:
-            raise RefusedError(
-                f"More than {most} jobs are selected: name a shorter time with -S and -E"
-            )
+            keyed.append(_print_key(row))
+        _refuse_more_than(most, read)
     keyed.sort()
     # A job may be chosen by several words.
     return list(dict.fromkeys(key[-1] for key in keyed))
+
+
+def _names_jobs_only(request: ListJobRecords) -> bool:
+    """Return whether a request is the usual `sacct -j`, whose statement is compiled once."""
+    return 0 < len(request.jobs) <= _CHUNK and request == msgspec.structs.replace(
+        _NAMED_ONLY,
+        columns=request.columns,
+        step_columns=request.step_columns,
+        clusters=request.clusters,
+        jobs=[JobSelector(selector.job_id) for selector in request.jobs],
+        start_us=request.start_us,
+        end_us=request.end_us,
+        with_steps=request.with_steps,
+        after=request.after,
+    )
+
+
+def _named_indexes(
+    connection: sa.Connection, request: ListJobRecords, cluster_id: int, now_us: int, most: int
+) -> list[int]:
+    """Return what `_ordered_indexes` returns for such a request."""
+    values = {
+        "cluster_id": cluster_id,
+        "start_us": request.start_us,
+        "end_us": request.end_us or now_us,
+        "most": most + 1,
+    }
+    numbers = [selector.job_id for selector in request.jobs]
+    keyed = [_print_key(row) for row in _NAMED.run(connection, values, numbers)]
+    _refuse_more_than(most, len(keyed))
+    return [key[-1] for key in sorted(keyed)]
+
+
+def _print_key(row: Any) -> tuple[int, ...]:
+    """Return what comes first when jobs are printed: less is earlier; the last is the job index."""
+    # A waiting array's record comes after its tasks that have separate ids.
+    task = row[3] if row[3] >= 0 or not row[2] else 2**62
+    return row[1] // SECOND_US, row[2], task, row[4], row[5], row[0]
+
+
+def _refuse_more_than(most: int, selected: int) -> None:
+    if selected > most:
+        raise RefusedError(
+            f"More than {most} jobs are selected: name a shorter time with -S and -E"
+        )
 
 
 Choice = tuple["sa.CompoundSelect[Any] | None", Callable[[Any], bool]]
@@ -382,3 +441,27 @@ def job_text(connection: sa.Connection, request: GetJobScript, actor: Actor) -> 
         sa.select(schema.texts.c.text).where(schema.texts.c.hash == digest)
     ).scalar()
     return str(text_row or "")
+
+
+def _named() -> sa.Select[Any]:
+    """Return the rows of jobs, arrays and het jobs with some numbers."""
+    jobs = _jobs.c
+    cluster, start, end, most = (
+        sa.bindparam(name, type_=sa.BigInteger())
+        for name in ("cluster_id", "start_us", "end_us", "most")
+    )
+    chosen = sa.union(
+        *[
+            sa.select(jobs.job_index).where(jobs.cluster_id == cluster, column.in_([NUMBERS]))
+            for column in (jobs.job_id, jobs.array_job_id, jobs.het_job_id)
+        ]
+    ).subquery()
+    return (
+        sa.select(*_KEYS)
+        .join_from(chosen, _jobs, chosen.c.job_index == jobs.job_index)
+        .where(_is_newest(), _was_known(start, end))
+        .limit(most)
+    )
+
+
+_NAMED = Statement(_named())

@@ -51,7 +51,7 @@ class Statement:
         kind = connection.dialect.name
         text, order, fixed = self._texts.get(kind) or self._compiled(connection.dialect)
         if numbers is not None:
-            text = text.replace(_MARK, ",".join(map(str, numbers)), 1)
+            text = text.replace(_MARK, ",".join(map(str, numbers)))
         given = {**fixed, **values}
         if order is None:
             return connection.exec_driver_sql(text, given)

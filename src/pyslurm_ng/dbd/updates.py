@@ -8,8 +8,15 @@ version. Limits and QOS lists are inherited, so a changed association is sent wi
 import sqlalchemy as sa
 
 from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd.statements import Statement
 from pyslurm_ng.dbd.tree import Tree, qos_record, user_records
 from pyslurm_ng.wire.dbd_messages import AssociationUpdate, LicenseServer
+
+_CLUSTER_ID = Statement(
+    sa.select(schema.clusters.c.id).where(
+        schema.clusters.c.name == sa.bindparam("cluster", type_=sa.String()), schema.has_books()
+    )
+)
 
 
 def store_value(connection: sa.Connection, name: str) -> str:
@@ -32,10 +39,7 @@ def next_version(connection: sa.Connection) -> int:
 
 def find_cluster(connection: sa.Connection, name: str) -> int | None:
     """Return a cluster's id, None if it is unknown or its books are elsewhere."""
-    table = schema.clusters
-    cluster_id: int | None = connection.execute(
-        sa.select(table.c.id).where(table.c.name == name, schema.has_books())
-    ).scalar()
+    cluster_id: int | None = _CLUSTER_ID.run(connection, {"cluster": name}).scalar()
     return cluster_id
 
 

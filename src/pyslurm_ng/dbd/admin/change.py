@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.admin.words import Words
 from pyslurm_ng.dbd.database import Database
+from pyslurm_ng.dbd.statements import Statement
 from pyslurm_ng.dbd.tree import Tree
 
 NONE, OPERATOR, ADMINISTRATOR = 1, 2, 3
@@ -134,6 +135,17 @@ class Change:
         return {row.name: row.id for row in rows}
 
 
+_USER = sa.bindparam("user", type_=sa.String())
+_ADMIN_LEVEL = Statement(
+    sa.select(schema.users.c.admin_level).where(
+        schema.users.c.name == _USER, schema.users.c.is_deleted == 0
+    )
+)
+_COORDINATED = Statement(
+    sa.select(schema.coordinators.c.account).where(schema.coordinators.c.user == _USER)
+)
+
+
 def actor_of(
     connection: sa.Connection,
     uid: int,
@@ -146,13 +158,8 @@ def actor_of(
     A coordinator of an account also coordinates the accounts below it, but with DisableCoordDBD
     (not `has_coordinators`) none.
     """
-    level = connection.execute(
-        sa.select(schema.users.c.admin_level).where(
-            schema.users.c.name == name, schema.users.c.is_deleted == 0
-        )
-    ).scalar()
-    query = sa.select(schema.coordinators.c.account).where(schema.coordinators.c.user == name)
-    own = set(connection.execute(query).scalars()) if has_coordinators else set()
+    level = _ADMIN_LEVEL.run(connection, {"user": name}).scalar()
+    own = set(_COORDINATED.run(connection, {"user": name}).scalars()) if has_coordinators else set()
     coordinates = set(own)
     if own:
         for cluster_id in connection.execute(sa.select(schema.clusters.c.id)).scalars():
