@@ -96,6 +96,8 @@ def load_into_mariadb(url: sa.URL, text: str) -> None:
     with contextlib.closing(server.raw_connection()) as raw:
         cursor = raw.cursor()
         begin = f"DROP DATABASE IF EXISTS {url.database}", f"CREATE DATABASE {url.database}"
+        # The head of each dump has this mode; it was left out here.
+        cursor.execute("SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO'")
         for statement in (*begin, f"USE {url.database}", *text.split(";\n")):
             if statement.strip():
                 cursor.execute(statement)

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import msgspec
 import pytest
+import sqlalchemy as sa
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from pyslurm_ng.dbd import job_parts, queries, schema
 from pyslurm_ng.dbd.admin.change import Actor, RefusedError
@@ -379,10 +381,11 @@ def test_jobs_of_today_cost_no_walk_through_those_of_the_year(
     values = {"job_index": "1000 + n", "job_id": "1000 + n", "submit_us": "n", "uid": "7",
               "eligible_us": "n", "start_us": "n", "end_us": "n + 1", "sluid": "n"}  # fmt: skip
     chosen = ", ".join(values.get(name, f'j."{name}"') for name in columns)
+    names = ", ".join(f'"{name}"' for name in columns)
     with sqlite_database.write() as connection:
         connection.exec_driver_sql(
             "WITH RECURSIVE k(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM k WHERE n < 30000) "
-            f"INSERT INTO jobs SELECT {chosen} FROM k JOIN jobs j ON j.job_id = 2"
+            f"INSERT INTO jobs ({names}) SELECT {chosen} FROM k JOIN jobs j ON j.job_id = 2"
         )
     request = msgspec.convert(
         {"clusters": ["demo"], "columns": ["job_id"], "start_us": minute(14), **fields},
@@ -398,3 +401,88 @@ def test_jobs_of_today_cost_no_walk_through_those_of_the_year(
         listing = JobListing(connection, request, ROOT, False, NOW)
     assert len(listing._indexes) < 7
     assert questions == [], "it took more than 20,000 steps of SQLite's machine"
+
+
+def test_a_day_long_ago_costs_no_walk_through_the_days_since(sqlite_database: Database) -> None:
+    """Jobs are found by class of their span: 22,000 of a day, not the millions since."""
+    fill(sqlite_database)
+    copy_of_second_job(sqlite_database, 30_000, "{n} + 100000000000000", "{n} + 100000000000001")
+    questions: list[int] = []
+
+    def is_wanted() -> bool:
+        questions.append(1)
+        return True
+
+    fields = {"start_us": minute(14), "end_us": minute(60)}
+    request = msgspec.convert(
+        {"clusters": ["demo"], "columns": ["job_id"], **fields}, ListJobRecords
+    )
+    with sqlite_database.read(60.0, is_wanted) as connection:
+        listing = JobListing(connection, request, ROOT, False, NOW)
+    assert len(listing._indexes) == 6
+    assert questions == [], "it took more than 20,000 steps of SQLite's machine"
+
+
+def copy_of_second_job(database: Database, count: int, came: str, ended: str) -> None:
+    """Store many jobs like job 2 that came and ended behind its times."""
+    columns = [column.name for column in schema.jobs.columns]
+    begin, end = (f"{minute(0)} + {word.format(n='n')}" for word in (came, ended))
+    values = {"job_index": "1000 + n", "job_id": "1000 + n", "submit_us": begin,
+              "eligible_us": begin, "start_us": begin, "end_us": end, "sluid": "n"}  # fmt: skip
+    chosen = ", ".join(values.get(name, f'j."{name}"') for name in columns)
+    names = ", ".join(f'"{name}"' for name in columns)
+    with database.write() as connection:
+        connection.exec_driver_sql(
+            f"WITH RECURSIVE k(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM k WHERE n < {count}) "
+            f"INSERT INTO jobs ({names}) SELECT {chosen} FROM k JOIN jobs j ON j.job_id = 2"
+        )
+
+
+HOUR = 3_600_000_000
+TIMES = st.sampled_from(
+    [0, 1, HOUR, HOUR + 1, 2 * HOUR, 4 * HOUR, 5 * HOUR, 17 * HOUR, 70 * HOUR, 300 * HOUR,
+     1024 * HOUR, 1025 * HOUR, 5000 * HOUR]
+)  # fmt: skip
+SPANS = st.tuples(TIMES, TIMES, st.booleans(), TIMES, st.booleans())
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(spans=st.lists(SPANS, min_size=1, max_size=12), windows=st.lists(st.tuples(TIMES, TIMES)))
+def test_a_window_selects_the_same_by_class_as_without(
+    database: Database, spans: list[tuple[int, int, bool, int, bool]],
+    windows: list[tuple[int, int]],
+) -> None:  # fmt: skip
+    """Whatever the spans: short, long, open, eligible after the end of the window."""
+    if not known_clusters(database):
+        register(database)
+        record(database, configured(T))
+        record(database, submitted(minute(0), 2))
+    with database.write() as connection:
+        template = dict(connection.execute(sa.select(schema.jobs)).first()._mapping)  # type: ignore[union-attr]
+        connection.execute(schema.jobs.delete().where(schema.jobs.c.job_index > 1000))
+        jobs = [
+            template | {
+                "job_index": 1001 + number, "job_id": 1001 + number, "submit_us": T + submit,
+                "eligible_us": T + submit + delay, "attempt": int(is_requeued),
+                "end_us": 0 if is_open else T + submit + lasted, "start_us": 0,
+            }
+            for number, (submit, delay, is_requeued, lasted, is_open) in enumerate(spans)
+        ]  # fmt: skip
+        connection.execute(schema.jobs.insert(), jobs)
+    for first, length in windows:
+        start, end = T + first, T + first + length
+        expected = {
+            job["job_id"]
+            for job in jobs
+            if (job["eligible_us"] <= end or (job["attempt"] and job["submit_us"] <= end))
+            and (not job["end_us"] or job["end_us"] >= start)
+        }
+        ids = set(select(database, start_us=start, end_us=end)) - {2}
+        assert ids == expected
+
+
+def known_clusters(database: Database) -> int:
+    with database.read() as connection:
+        return connection.execute(
+            sa.select(sa.func.count()).select_from(schema.clusters)
+        ).scalar_one()

@@ -370,6 +370,15 @@ jobs = _table(
 )
 """One row per job record: each requeue or resize begins a new one; only the newest `is_last`."""
 
+_HOUR_US = 3_600_000_000
+SPANS_US = tuple(_HOUR_US * 4**power for power in range(6))
+"""How long jobs of each class were known at most; those of the last class were for longer. Stores
+are made with these numbers (`migrations.m0014_job_spans`), so they stay."""
+span_class: sa.ColumnClause[int] = sa.literal_column("jobs.span_class", sa.Integer())
+span_class.name = "span_class"
+"""0 for jobs that are not over, else the number of the class. The database computes it, so it is
+none of the columns that are written."""
+
 USAGE_COLUMNS = tuple(
     f"tres_usage_{way}_{what}"
     for way in ("in", "out")

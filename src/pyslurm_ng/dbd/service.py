@@ -228,17 +228,9 @@ class Service:
         cluster_id = self._cluster_ids.get(request.cluster)
         if cluster_id is None:
             cluster_id = self._patiently(lambda: self._cluster_id(request.cluster))
-            self._cluster_ids[request.cluster] = cluster_id
-        epoch, sequence, count = self._patiently(
-            lambda: ingest(
-                self._database,
-                cluster_id,
-                request.journal_id,
-                request.after,
-                frames,
-                self._note_problem,
-            )
-        )
+        self._cluster_ids[request.cluster] = cluster_id
+        where = self._database, cluster_id, request.journal_id, request.after
+        epoch, sequence, count = self._patiently(lambda: ingest(*where, frames, self._note_problem))
         self.records += count
         self._post(self._association_calls.newest.stored, request.cluster, sequence)
         return msg.BatchAck(epoch, sequence)

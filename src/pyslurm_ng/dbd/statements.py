@@ -52,10 +52,10 @@ class Statement:
         text, order, fixed = self._texts.get(kind) or self._compiled(connection.dialect)
         if numbers is not None:
             text = text.replace(_MARK, ",".join(map(str, numbers)))
-        given = {**fixed, **values}
+        parameters = {**fixed, **values}
         if order is None:
-            return connection.exec_driver_sql(text, given)
-        return connection.exec_driver_sql(text, tuple(given[name] for name in order))
+            return connection.exec_driver_sql(text, parameters)
+        return connection.exec_driver_sql(text, tuple(parameters[name] for name in order))
 
     def _compiled(self, dialect: sa.Dialect) -> _Text:
         compiled = self._expression.compile(dialect=dialect)

@@ -23,6 +23,7 @@ from pyslurm_ng.dbd.migrations import (
     m0011_usage_resets,
     m0012_window_index,
     m0013_node_instances,
+    m0014_job_spans,
 )
 
 MIGRATIONS: tuple[tuple[int, Callable[[sa.Connection], None]], ...] = (
@@ -39,5 +40,6 @@ MIGRATIONS: tuple[tuple[int, Callable[[sa.Connection], None]], ...] = (
     (11, m0011_usage_resets.upgrade),
     (12, m0012_window_index.upgrade),
     (13, m0013_node_instances.upgrade),
+    (14, m0014_job_spans.upgrade),
 )
 LATEST = MIGRATIONS[-1][0]
