@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,12 +17,15 @@ import pytest
 from pyslurm_ng.base.errors import Errno, error_text
 from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.cli import clusters
+from pyslurm_ng.cli.accounting import sreport_session
+from pyslurm_ng.cli.accounting.sreport_conditions import Conditions
 from pyslurm_ng.cli.command import read_conf
 from pyslurm_ng.cli.submit import submission
 from pyslurm_ng.cli.submit.option_state import COMMAND_LINE
 from pyslurm_ng.cli.submit.options import Options
-from pyslurm_ng.dbd import registration
+from pyslurm_ng.dbd import registration, schema
 from pyslurm_ng.dbd.database import Database, sqlite_url
+from pyslurm_ng.dbd.ingest.batches import Frame, ingest
 from pyslurm_ng.wire import client
 from pyslurm_ng.wire.client import SlurmError
 from pyslurm_ng.wire.daemon_link import Link
@@ -30,7 +34,7 @@ from pyslurm_ng.wire.job_messages import TestJob, WillRun
 from pyslurm_ng.wire.stream import Call
 from tests.cli.reference_cluster import ReferenceCluster, queue
 from tests.cli.run_command import Printed
-from tests.dbd.accounting_room import PORT, serving
+from tests.dbd.accounting_room import PORT, manage, serving, submitted
 from tests.wire.wire_room import Room, authenticator, now_us
 
 HEAD = "JOBID\n"
@@ -79,6 +83,7 @@ class Site:
     reference: ReferenceCluster
     links: list[Link]
     starts: dict[str, int]
+    store: str
 
     def run(self, *words: str) -> Printed:
         """Run a command in this process."""
@@ -139,7 +144,7 @@ def site(
         links: list[Link] = []
         for name in ("connect_unix", "connect_tcp"):
             monkeypatch.setattr(client, name, remembering(links, getattr(client, name)))
-        yield Site(capfd, reference, links, starts)
+        yield Site(capfd, reference, links, starts, f"{tmp_path}/acct.sqlite")
     database.close()
     external.close()
 
@@ -237,6 +242,93 @@ def test_scontrol_moves_between_clusters(site: Site, monkeypatch: pytest.MonkeyP
     printed = site.run("scontrol", "-o")
     assert "JobId=22 JobName=train" in printed.stdout
     assert "Invalid job id specified" in printed.stderr
+
+
+@pytest.fixture
+def federation(site: Site) -> Site:
+    """All three clusters are one federation; c3 has never registered."""
+    database = Database(sqlite_url(site.store))
+    manage(database, "add federation fed clusters=c1,c2,c3")
+    manage(database, "modify cluster c2 set features=gpu,ib")
+    with database.write() as connection:
+        clusters_table = schema.clusters
+        connection.execute(
+            clusters_table.update().where(clusters_table.c.name == "c3").values(control_port=0)
+        )
+    database.close()
+    return site
+
+
+@pytest.mark.parametrize(
+    "words", ["squeue -j 22 -o %i", "sinfo -o %R", "sprio -j 22 -o %i", "scontrol -o show job 22"]
+)
+def test_lists_of_a_federation_are_those_of_its_clusters(federation: Site, words: str) -> None:
+    """Each below its name, as with -M; a cluster that never registered is named."""
+    name, *rest = words.split()
+    printed = federation.run(name, "--federation", *rest)
+    assert printed.stdout.startswith("CLUSTER: c1\n") and "CLUSTER: c2\n" in printed.stdout
+    assert f"{name}: error: Slurmctld on 'c3' hasn't registered yet.\n" in printed.stderr
+    assert "CLUSTER" not in federation.run(name, "--federation", "--local", *rest).stdout
+    assert "CLUSTER" not in federation.run(name, *rest).stdout
+
+
+def test_fed_display_shows_the_federation_until_local_is_wanted(
+    federation: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FederationParameters=fed_display; -M and --local go before it, and scancel never follows."""
+    add_line(monkeypatch, "FederationParameters=fed_display")
+    printed = federation.run("squeue", "-o", "%i")
+    assert "CLUSTER: c2\n" in printed.stdout and printed.code == 0
+    assert "CLUSTER: c2" not in federation.run("squeue", "-M", "c1", "-o", "%i").stdout
+    assert "CLUSTER" not in federation.run("squeue", "--local", "-o", "%i").stdout
+    monkeypatch.setenv("SQUEUE_LOCAL", "1")
+    assert "CLUSTER" not in federation.run("squeue", "-o", "%i").stdout
+    federation.run("scancel", "-n", "train")
+    job = federation.reference.cluster.jobs[22]
+    assert not job.kill_us and not job.end_us
+
+
+def test_a_cluster_without_a_federation_is_shown_alone(site: Site) -> None:
+    """--federation changes nothing there but the line with its name."""
+    printed = site.run("squeue", "--federation", "-o", "%i")
+    assert printed == Printed("CLUSTER: c1\nJOBID\n", "", 0)
+    assert site.run("scontrol", "show", "federation") == Printed("", "", 0)
+
+
+def test_the_federation_is_shown_with_this_cluster_first(federation: Site) -> None:
+    """The layout is Slurm 22.05's."""
+    lines = federation.run("scontrol", "show", "federation").stdout.splitlines()
+    assert lines[0] == "Federation: fed"
+    assert lines[1].startswith("Self:       c1:127.0.0.1:")
+    assert lines[1].endswith(" ID:1 FedState:ACTIVE Features:")
+    assert lines[2].endswith(
+        " ID:2 FedState:ACTIVE Features:gpu,ib PersistConnSend/Recv:No/No Synced:No"
+    )
+    assert lines[3].startswith("Sibling:    c3:127.0.0.1:0 ID:3 ")
+
+
+def test_accounting_of_a_federation_is_that_of_its_clusters(federation: Site) -> None:
+    """Jobs of all are in one table, and reports have a line for each cluster."""
+    database = Database(sqlite_url(federation.store))
+    for cluster_id, name in ((1, "c1"), (2, "c2")):
+        frame = Frame(1, 1, [submitted(now_us(), 10 * cluster_id)])
+        ingest(database, cluster_id, f"journal-{name}", 0, [frame])
+    database.close()
+    words = ("-a", "-n", "-X", "-P", "-o", "jobid,cluster")
+    assert federation.run("sacct", *words, "--federation").stdout == "10|c1\n20|c2\n"
+    assert federation.run("sacct", *words, "--federation", "--local").stdout == "10|c1\n"
+    assert federation.run("sacct", *words).stdout == "10|c1\n"
+    reports = sreport_session.Session({"federation": ""})
+    assert reports.clusters(Conditions("cluster", [])) == ["c1", "c2", "c3"]
+    reports.options = {"local": ""}
+    assert reports.clusters(Conditions("cluster", [])) == ["c1"]
+    reports.close()
+
+
+def add_line(monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    """Add a line to the slurm.conf that commands read."""
+    path = Path(os.environ["SLURM_CONF"])
+    path.write_text(f"{path.read_text()}{line}\n")
 
 
 def test_jobs_are_cancelled_on_each_cluster(site: Site) -> None:

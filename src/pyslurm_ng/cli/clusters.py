@@ -59,6 +59,45 @@ def only_conf(command: str, names: str, conf: "Conf", origin: str = "--cluster")
     return confs[0]
 
 
+def confs_of_federation(command: str, conf: "Conf", *, tells_all: bool) -> "list[Conf]":
+    """Return how to reach each cluster of this one's federation; only this one if it is in none.
+
+    Args:
+        tells_all: whether clusters are named whose controller has never registered.
+    """
+    own = conf.get("ClusterName", "cluster").lower()
+    confs = []
+    for member in members_of_federation(command, conf):
+        name, host, port = str(member["Cluster"]), str(member["ControlHost"]), member["ControlPort"]
+        if name == own:
+            confs.append(conf)
+        elif port:
+            confs.append(elsewhere(conf, name, host, int(port)))
+        elif tells_all:
+            say(f"{command}: error: Slurmctld on '{name}' hasn't registered yet.")
+    return confs or [conf]
+
+
+def members_of_federation(command: str, conf: "Conf") -> "list[dict[str, Any]]":
+    """Return slurmdbd's rows of all clusters of this one's federation, by name of cluster."""
+    from pyslurm_ng.data_parser.records import rows_of
+    from pyslurm_ng.wire.client import Client, SlurmError
+
+    more = read_conf(command, "AccountingStorageType")
+    if not more.get("AccountingStorageType", "").endswith("slurmdbd"):
+        return []
+    own = conf.get("ClusterName", "cluster").lower()
+    client = Client({**conf, **more}, "slurmdbd", wait_s=0.5)
+    question = {"entity": "federation", "where": [["Clusters", "=", own]], "flags": []}
+    try:
+        return rows_of(client.call("ListEntities", question))
+    except SlurmError as error:
+        say(f"{command}: error: Problem talking to the database: {error.detail or error.text}")
+        return []
+    finally:
+        client.close()
+
+
 def elsewhere(conf: "Conf", name: str, host: str, port: int) -> "Conf":
     """Return slurm.conf's words with those of another cluster's controller in their place."""
     return {

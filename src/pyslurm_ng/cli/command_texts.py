@@ -175,6 +175,7 @@ SACCTMGR_ENTITIES = [
         "DRAIN+REMOVE), Features=, Flags=, RPC=, association limits",
     ),
     ("add coordinator", "Accounts=, Names="),
+    ("add federation", "Name=, Clusters (+= -=), Flags="),
     (
         "add qos",
         "Name=, Description=, Flags=, GraceTime=, limits=, LimitFactor=, Preempt=, "
@@ -201,6 +202,7 @@ SACCTMGR_ENTITIES = [
         "Name=, Classification=, Federation=, FedState (ACTIVE, INACTIVE, DRAIN, "
         "DRAIN+REMOVE), Features=, Flags=, RPC=, association limits",
     ),
+    ("modify federation", "Name=, Clusters (+= -=), Flags="),
     (
         "modify job",
         "set: AdminComment, Comment=, DerivedExitCode=, Extra=, SystemComment=, "
@@ -233,6 +235,7 @@ SACCTMGR_ENTITIES = [
         "DRAIN+REMOVE), Features=, Flags=, RPC=, association limits",
     ),
     ("delete coordinator", "Accounts=, Names="),
+    ("delete federation", "Name=, Clusters (+= -=), Flags="),
     ("delete problem", "Clusters=, Accounts=, Users="),
     (
         "delete qos",

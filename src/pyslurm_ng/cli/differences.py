@@ -6,24 +6,23 @@ manual pages are generated from it, and tests run each row.
 
 from __future__ import annotations
 
-_FEDERATION = "there are no federations"
+_SIBLINGS = "a job is of the cluster that it is sent to, and has no siblings in others"
 _PARSER = "v0.0.46 only; other versions of the data parser are refused"
 
 OPTIONS: dict[str, str] = {
-    "cluster-constraint": _FEDERATION,
+    "cluster-constraint": f"kept and shown; {_SIBLINGS}",
     "cpu-freq": "set on the step's CPUs where the kernel has cpufreq; listings do not show it",
     "ctld": "every request goes to slurmctld",
     "fanout": "taken; a file goes to all nodes at once",
-    "federation": _FEDERATION,
+    "federation": "a list for each cluster, below its name, as with -M",
     "get-user-env": "the login environment always; timeout and mode are taken and not kept",
     "json": _PARSER,
-    "local": _FEDERATION,
     "mpi": "cray_shasta is refused; pmix needs libpmix.so.2, and only the version that is there",
     "no-trunc": "nothing is cut without it either",
     "qos": "of a list squeue shows the one that counts now, not the list",
     "requeue": "=expedite: other jobs may use its nodes as far as they do not delay it",
-    "sib": _FEDERATION,
-    "sibling": _FEDERATION,
+    "sib": _SIBLINGS,
+    "sibling": _SIBLINGS,
     "threads": "taken; all nodes are asked at once",
     "treewidth": "taken; all nodes are asked at once",
     "unbuffered": "tasks are told (SLURM_UNBUFFEREDIO); they get no terminal, so libraries buffer",
@@ -32,10 +31,10 @@ OPTIONS: dict[str, str] = {
 """By long name, for every command that has the option and does not appear in `LIKE_SLURM`."""
 
 LIKE_SLURM = {
-    "sacct": ("qos",),
+    "sacct": ("federation", "qos"),
     "scancel": ("qos",),
     "squeue": ("qos",),
-    "sreport": ("cluster",),
+    "sreport": ("cluster", "federation"),
 }
 """Commands with another option of that name, which takes all that Slurm's takes."""
 
@@ -45,12 +44,14 @@ SCONTROL: dict[str, str] = {
     "reboot": "force and action= are refused",
     "takeover": "no backup controller answers: slurmctld runs on one host only",
     "create": "of nodes all or none are made",
+    "show federation": "slurmdbd is asked; controllers have no connections to each other",
     "delete": "of nodes all or none are deleted; those of slurm.conf are kept",
     "setdebugflags": "lines are ours; some flags log nothing and are named; nodes= is refused",
 }
 """Commands of scontrol."""
 
 SACCTMGR: dict[str, str] = {
+    "modify cluster": "FedState is stored and listed; slurmctld takes jobs in every state",
     "list stats": "kinds of messages are ours",
 }
 """Verbs and entities of sacctmgr."""

@@ -158,9 +158,19 @@ class Program:
         fail(f"{self.name}: error: Unrecognized option: {operands[0]}")
 
     def clusters(self, options: OptionValues, conf: "dict[str, str]") -> "list[dict[str, str]]":
-        """Return how to reach each cluster of -M, or of SLURM_CLUSTERS; else this one."""
+        """Return how to reach each cluster of -M, of SLURM_CLUSTERS or of the federation.
+
+        With the federation's, `options` have the names of its clusters as if -M had named them.
+        """
         if "clusters" not in options:
-            return [conf]
+            if "federation" not in self.by_name or not shows_federation(options, conf):
+                return [conf]
+            from pyslurm_ng.cli.clusters import confs_of_federation
+
+            confs = confs_of_federation(self.name, conf, tells_all="federation" in options)
+            if len(confs) > 1 or "federation" in options:
+                options["clusters"] = ",".join(member["ClusterName"] for member in confs)
+            return confs
         from pyslurm_ng.cli.clusters import confs_of
 
         return confs_of(self.name, options["clusters"], conf, self._cluster_origin(options))
@@ -198,6 +208,19 @@ def on_clients(
         return show(clients[conf["ClusterName"]], conf["ClusterName"])
 
     return lambda: on_each(confs, show_one, is_apart=is_apart)
+
+
+def shows_federation(options: "Mapping[str, str]", conf: "Mapping[str, str]") -> bool:
+    """Return whether a command shows all clusters of the federation, if this one is in any.
+
+    FederationParameters=fed_display lets every command do so, until --local or -M says otherwise.
+    """
+    if {"clusters", "local"} & options.keys():
+        return False
+    if {"federation", "sibling"} & options.keys():
+        return True
+    parameters = conf.get("FederationParameters", "").lower().split(",")
+    return "fed_display" in parameters
 
 
 def names_clusters(options: "Mapping[str, str]") -> bool:

@@ -18,7 +18,7 @@ from pyslurm_ng.cli.accounting.sacct_fields import (
 from pyslurm_ng.cli.accounting.sacct_selection import jobs_of, selection, window_text
 from pyslurm_ng.cli.accounting.table_layout import TableLayout, choose_fields, field_list, shown
 from pyslurm_ng.cli.command import fail, read_conf, say, split_list, write_bytes
-from pyslurm_ng.cli.program import Program
+from pyslurm_ng.cli.program import Program, shows_federation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _answer(
     cluster = conf.get("ClusterName", "cluster").lower()
     if "batch-script" in options or "env-vars" in options:
         return _texts(client, cluster, options)
-    request = selection(options, wanted_clusters(client, options, cluster))
+    request = selection(options, wanted_clusters(client, options, conf))
     if "qos" in options:
         _check_qos(client, request["qos"])
     if "verbose" in options:
@@ -118,8 +118,15 @@ def _ask(client: "Client", request: "dict[str, Any]", options: "dict[str, str]")
         yield part
 
 
-def wanted_clusters(client: "Client", options: "dict[str, str]", own: str) -> "list[str]":
-    """Return the clusters of -M and -L that slurmdbd knows; others have no jobs, as in Slurm."""
+def wanted_clusters(
+    client: "Client", options: "dict[str, str]", conf: "dict[str, str]"
+) -> "list[str]":
+    """Return the clusters of -M, -L or the federation; unknown ones have no jobs, as in Slurm."""
+    own = conf.get("ClusterName", "cluster").lower()
+    if "allclusters" not in options and shows_federation(options, conf):
+        rows = _entities(client, "federation")
+        federations = {row["Federation"] for row in rows if row["Cluster"] == own}
+        return [str(row["Cluster"]) for row in rows if row["Federation"] in federations] or [own]
     text = options.get("clusters", own).lower()
     if "allclusters" not in options and text in (own, "-1"):
         return [own]
@@ -317,6 +324,7 @@ PROGRAM = Program(
     OPTIONS,
     "Usage: sacct [options]\n\tUse --help for help",
     same=SAME,
+    environment=(("SACCT_FEDERATION", "federation"), ("SACCT_LOCAL", "local")),
     heading="sacct [<OPTION>]\n\nValid <OPTION> values are:",
     hint=False,
     tells={

@@ -6,11 +6,12 @@ import sys
 from pyslurm_ng.cli.command import say, version_line
 from pyslurm_ng.cli.control.session import Session
 from pyslurm_ng.cli.option_words import NONE, OPTIONAL, REQUIRED, split_line
-from pyslurm_ng.cli.program import Program
+from pyslurm_ng.cli.program import Program, names_clusters, shows_federation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pyslurm_ng.cli.control.session import Action
+    from pyslurm_ng.cli.program import OptionValues
 
 OPTIONS = (
     ("all", "a", NONE),
@@ -39,7 +40,12 @@ PROGRAM = Program(
     OPTIONS,
     "",
     same={"cluster": "clusters"},
-    environment=(("SLURM_CLUSTERS", "clusters"),),
+    environment=(
+        ("SLURM_CLUSTERS", "clusters"),
+        ("SCONTROL_FEDERATION", "federation"),
+        ("SCONTROL_LOCAL", "local"),
+        ("SCONTROL_SIBLING", "sibling"),
+    ),
     refused=REFUSED,
     tells={"help": lambda: _help_text(), "usage": lambda: _help_text()},
 )
@@ -72,9 +78,30 @@ def main(argv: "list[str]") -> int:
         session.all = False
     if "clusters" in options:
         session.move(PROGRAM.cluster(options, session.conf))
-    if words:
+    if not words:
+        return _interactive(session)
+    if find_command(words[0]) == "show" and shows_federation(options, session.conf):
+        return _show_federation(session, options, words)
+    return run(session, words)
+
+
+def _show_federation(session: Session, options: "OptionValues", words: "list[str]") -> int:
+    """Show something of each cluster of the federation; what is not of a cluster once."""
+    from pyslurm_ng.cli.clusters import on_each
+    from pyslurm_ng.cli.control.show import is_of_a_cluster
+
+    if len(words) < 2 or not is_of_a_cluster(words[1]):
         return run(session, words)
-    return _interactive(session)
+    confs = PROGRAM.clusters(options, session.conf)
+    is_headed = names_clusters(options)
+
+    def show_one(conf: "dict[str, str]") -> int:
+        session.move(conf)
+        if is_headed:
+            print(f"CLUSTER: {conf.get('ClusterName', 'cluster')}")
+        return run(session, words)
+
+    return on_each(confs, show_one, is_apart=is_headed)
 
 
 def _without_signs(argv: "list[str]") -> "list[str]":

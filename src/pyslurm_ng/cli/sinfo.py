@@ -99,6 +99,8 @@ _ENVIRONMENT = (
     ("SINFO_PARTITION", "partition"),
     ("SINFO_SORT", "sort"),
     ("SLURM_CLUSTERS", "clusters"),
+    ("SINFO_FEDERATION", "federation"),
+    ("SINFO_LOCAL", "local"),
 )
 USAGE = """\
 Usage: sinfo [-abdelNRrsTv] [-i seconds] [-t states] [-p partition] [-n nodes] [-S fields]
@@ -139,6 +141,7 @@ def main(argv: "list[str]") -> int:
     tests = _state_tests(options.get("states"))
     conf = read_conf("sinfo", "PreemptMode")
     mode = conf.get("PreemptMode", "OFF").upper()
+    confs = PROGRAM.clusters(options, conf)
     with_name = names_clusters(options)
 
     def show(client: "Client", cluster: str) -> int:
@@ -146,7 +149,7 @@ def main(argv: "list[str]") -> int:
             print(f"CLUSTER: {cluster}")
         return _show(options, client, tests, mode, argv)
 
-    clusters = on_clients(PROGRAM.clusters(options, conf), show, is_apart=with_name)
+    clusters = on_clients(confs, show, is_apart=with_name)
     return repeat("sinfo", options.get("iterate"), clusters)
 
 

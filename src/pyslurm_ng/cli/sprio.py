@@ -17,7 +17,7 @@ from pyslurm_ng.cli.command import (
 )
 from pyslurm_ng.cli.listing.list_format import parse_short
 from pyslurm_ng.cli.option_words import NONE, OPTIONAL, REQUIRED
-from pyslurm_ng.cli.program import OptionValues, Program
+from pyslurm_ng.cli.program import OptionValues, Program, names_clusters, shows_federation
 from pyslurm_ng.cli.request_parts import show_all
 from pyslurm_ng.wire.client import SlurmError
 
@@ -92,7 +92,11 @@ PROGRAM = Program(
     OPTIONS,
     USAGE,
     same={"cluster": "clusters", "user": "users"},
-    environment=(("SLURM_CLUSTERS", "clusters"),),
+    environment=(
+        ("SLURM_CLUSTERS", "clusters"),
+        ("SPRIO_FEDERATION", "federation"),
+        ("SPRIO_LOCAL", "local"),
+    ),
     tells={"helpformat": lambda: "\n".join(f"%{letter}  {HEADINGS[letter]}" for letter in LETTERS)},
 )
 _BILLION = 1_000_000_000
@@ -107,7 +111,19 @@ def main(argv: "list[str]") -> int:
     if operands:
         options["jobs"] = operands[0]
     conf = read_conf("sprio", "PriorityType")
-    conf = PROGRAM.cluster(options, conf)
+    if "clusters" not in options and shows_federation(options, conf):
+        from pyslurm_ng.cli.clusters import on_each
+
+        confs = PROGRAM.clusters(options, conf)
+        is_headed = names_clusters(options)
+        return on_each(confs, lambda member: _show(options, member, is_headed), is_apart=is_headed)
+    return _show(options, PROGRAM.cluster(options, conf))
+
+
+def _show(options: "OptionValues", conf: "dict[str, str]", is_headed: bool = False) -> int:
+    """Show one cluster, below its name if that is wanted; return the exit code."""
+    if is_headed:
+        print(f"CLUSTER: {conf.get('ClusterName', 'cluster')}")
     if conf.get("PriorityType", "priority/multifactor").lower().endswith("basic"):
         fail(
             "You are not running a supported priority plugin\n"

@@ -13,6 +13,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from pyslurm_ng.base.numbers import HOUR_US
+
 metadata = sa.MetaData()
 
 NO_TASK = -1
@@ -125,10 +127,23 @@ clusters = _table(
     _name("flags"),
     _name("store_flags"),
     *_stamps(),
+    _name("federation"),
+    _int("federation_id"),
+    _int("federation_state"),
+    _name("features"),
 )
 
 EXTERNAL = "External"
 """`clusters.flags` of a cluster that only says where it is: another slurmdbd has its books."""
+
+federations = _table(
+    "federations",
+    _name("name", 128, primary_key=True),
+    _name("flags"),
+    *_stamps(),
+)
+"""Which clusters are in one is in `clusters`: `federation_id` is the cluster's number there, and
+`federation_state` one of `dbd.federation_state`."""
 
 cursors = _table(
     "cursors",
@@ -370,8 +385,7 @@ jobs = _table(
 )
 """One row per job record: each requeue or resize begins a new one; only the newest `is_last`."""
 
-_HOUR_US = 3_600_000_000
-SPANS_US = tuple(_HOUR_US * 4**power for power in range(6))
+SPANS_US = tuple(HOUR_US * 4**power for power in range(6))
 """How long jobs of each class were known at most; those of the last class were for longer. Stores
 are made with these numbers (`migrations.m0014_job_spans`), so they stay."""
 span_class: sa.ColumnClause[int] = sa.literal_column("jobs.span_class", sa.Integer())

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from pyslurm_ng.base.units import format_seconds, whole_number
 from pyslurm_ng.dbd import (
     change_rows,
+    federation_listing,
     history_rows,
     instance_listing,
     limits,
@@ -27,6 +28,7 @@ from pyslurm_ng.dbd.admin.change import Actor, RefusedError, refuse_denied
 from pyslurm_ng.dbd.admin.runs import ids_of
 from pyslurm_ng.dbd.admin.users import LEVEL_NAMES, level_of
 from pyslurm_ng.dbd.admin.words import UnknownWordError, read_where, unknown_condition
+from pyslurm_ng.dbd.federation_state import state_name
 from pyslurm_ng.dbd.list_request import Asked
 from pyslurm_ng.dbd.tree import Row, Tree, names_of, qos_given, user_records
 from pyslurm_ng.wire.dbd_messages import EntityRows, ListEntities
@@ -325,10 +327,13 @@ def _clusters(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     classes = asked.where.values("Classification")
     flags = [word.lower() for word in asked.where.values("Flags")]
     versions = asked.where.values("RPCVersions")
+    federations = asked.where.values("Federation", lower=True)
     table = schema.clusters
     query = sa.select(table).where(table.c.is_deleted == 0).order_by(table.c.name)
     shown = []
     for cluster in asked.connection.execute(query):
+        if federations and cluster.federation not in federations:
+            continue
         if (names and cluster.name not in names) or (
             classes and cluster.classification not in classes
         ):
@@ -353,16 +358,19 @@ def _clusters(asked: Asked) -> tuple[Iterable[str], list[Row]]:
             "RPC": cluster.rpc_version,
             "Classification": cluster.classification,
             "Flags": cluster.flags,
-            "Federation": "",
-            "FedState": "NA",
-            "ID": 0,  # within a federation; there are none
+            "Federation": cluster.federation,
+            "FedState": state_name(cluster.federation_state),
+            "FedStateRaw": cluster.federation_state,
+            "Features": cluster.features,
+            "ID": cluster.federation_id,
             "TRES": current.tres if current else "",
             "ClusterNodes": current.cluster_nodes if current else "",
             "NodeCount": None,
         }
         shown.append(row)
     fields = ("ControlHost", "ControlPort", "RPC", "Classification", "Flags", "Federation",
-              "FedState", "TRES", "ClusterNodes", "NodeCount")  # fmt: skip
+              "FedState", "FedStateRaw", "Features", "TRES", "ClusterNodes",
+              "NodeCount")  # fmt: skip
     return (*ASSOCIATION_FIELDS, *fields), shown
 
 
@@ -521,11 +529,6 @@ def _open_jobs(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     return open_jobs.FIELDS, [*open_jobs.rows(asked.connection, asked.clusters(), ids)]
 
 
-def _federations(_: Asked) -> tuple[Iterable[str], list[Row]]:
-    """Return no row: clusters cannot be federated here."""
-    return ("Federation", "Cluster", "ID", "Features", "FedState"), []
-
-
 LISTERS: dict[str, Callable[[Asked], tuple[Iterable[str], list[Row]]]] = {
     "association": _associations,
     "user": _users,
@@ -539,7 +542,7 @@ LISTERS: dict[str, Callable[[Asked], tuple[Iterable[str], list[Row]]]] = {
     "runawayjobs": _open_jobs,
     "wckey": _wckeys,
     "resource": _resources,
-    "federation": _federations,
+    "federation": federation_listing.federations,
     "reservation": reservation_listing.reservations,
     "instance": instance_listing.instances,
 }

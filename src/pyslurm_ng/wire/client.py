@@ -56,6 +56,7 @@ QUICK_KEYS = (
     "MessageTimeout",
     "AccountingStorageHost",
     "AccountingStorageBackupHost",
+    "FederationParameters",
     "AccountingStoragePort",
 )
 """The keys of slurm.conf that a command must read to talk to the daemons."""

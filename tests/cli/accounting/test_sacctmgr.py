@@ -361,7 +361,7 @@ def test_quotes_and_short_names_in_a_format(commands: Commands, word: str, heade
         ("list event condflags=shut", "sacctmgr: error: Unknown condition flag shut"),
         ("list event nodes=n[1", " Nodes=n[1: "),
         ("list user adminlevel=chief", " You gave a bad admin level 'chief'"),
-        ("-i add federation f", " add federation is not supported: clusters are not federated; "),
+        ("-i add federation f clusters=no", " The cluster no doesn't exist. Please add first."),
         ("-i add account ,", " No blank names are allowed when adding."),
         ("-i archive dump directory=/no/such txn", " dump: /no/such is no directory"),
         ("-i archive load", "sacctmgr: error: No archive file given to recover."),

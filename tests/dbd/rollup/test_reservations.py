@@ -150,9 +150,3 @@ def test_private_reservations_are_for_operators(store: Database) -> None:
     assert listed(store, "reservation", time, private=private, uid=1001, user="alice") == []
     assert len(listed(store, "reservation", time, uid=1001, user="alice")) == 1
     assert len(listed(store, "reservation", time, private=private)) == 1
-
-
-def test_there_are_no_federations(store: Database) -> None:
-    """None can be made; the list is empty as Slurm's is then."""
-    assert listed(store, "federation") == []
-    assert manage(store, "add federation f1").exit_code == 1

@@ -83,7 +83,9 @@ def run(session: Session, entity: str, words: "list[str]") -> int:
         rows = runaway_jobs.of_all_open(session, where, rows)
     if "json" in session.options:
         return _print_json(session, entity, rows)
-    if "tree" in flags:
+    if "tree" in flags and entity == "federation":
+        rows = _federation_tree(rows)
+    elif "tree" in flags:
         _indent(rows)
     if "wopinfo" in flags:
         for row in rows:
@@ -108,6 +110,19 @@ def _indent(rows: "list[Row]") -> None:
         depth = depths.get((row["Cluster"], row["ParentID"]), -1) + 1
         depths[row["Cluster"], row["ID"]] = depth
         row["Account"] = " " * depth + row["Account"]
+
+
+def _federation_tree(rows: "list[Row]") -> "list[Row]":
+    """Return each federation on a line of its own above those of its clusters."""
+    shown: list[Row] = []
+    name = None
+    for row in rows:
+        if row["Federation"] != name:
+            name = row["Federation"]
+            shown.append({**dict.fromkeys(row, ""), "Federation": name})
+        if row["Cluster"]:
+            shown.append({**row, "Federation": ""})
+    return shown
 
 
 def _print_json(session: Session, entity: str, rows: "list[Row]") -> int:
@@ -152,6 +167,8 @@ def _format(entity: str, flags: "list[str]", format_text: str, kinds: "list[str]
         text += "," + (USER_ASSOCIATION if entity == "user" else ACCOUNT_ASSOCIATION)
     if entity == "transaction" and ("withassocinfo" in flags or "withassoc" in flags):
         text += ",User,Account,Cluster"
+    if "withfed" in flags and entity == "cluster":
+        text += ",Federation,ID,Features,FedState"
     if "withclusters" in flags and entity == "resource":
         text += ",Cluster,Allowed"
     if "withcoordinators" in flags and entity in ("user", "account"):

@@ -4,6 +4,7 @@ from pyslurm_ng.base.error_numbers import is_unreachable
 from pyslurm_ng.cli.accounting.sreport_amounts import Period, Unit
 from pyslurm_ng.cli.accounting.sreport_table import Printer
 from pyslurm_ng.cli.command import fail, read_conf, split_list
+from pyslurm_ng.cli.program import shows_federation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,11 +89,19 @@ class Session:
             return conditions.names("clusters")
         if "all_clusters" in conditions or "all_clusters" in self.options:
             return []
+        if "cluster" not in self.options and shows_federation(self.options, self._slurm_conf):
+            return self._federation() or [self.own_cluster]
         return split_list(self.options.get("cluster", "")) or [self.own_cluster]
+
+    def _federation(self) -> "list[str]":
+        """Return the clusters of this one's federation."""
+        where = [["Clusters", "=", self.own_cluster]]
+        answer = self.call("ListEntities", {"entity": "federation", "where": where, "flags": []})
+        return [str(row["Cluster"]) for row in rows_of(answer)]
 
     @property
     def own_cluster(self) -> str:
-        """The cluster of slurm.conf, which is no member of a federation."""
+        """The cluster of slurm.conf."""
         return self._slurm_conf.get("ClusterName", "cluster").lower()
 
     def tres(self, known: "list[str]", without: str = "") -> "list[str]":

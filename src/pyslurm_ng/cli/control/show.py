@@ -28,7 +28,13 @@ _SHORTEST = {"hostlist": 5, "hostlistsorted": 9, "hostnames": 5} | dict.fromkeys
 )
 REFUSED_ENTITIES = ("resources",)
 _OF_BURST_BUFFERS = "bbstat burstbuffer dwstat".split()
+_OF_CLUSTERS = "config jobs licenses nodes partitions reservations steps".split()
 _WITH_JSON = "jobs licenses nodes partitions reservations steps".split()
+
+
+def is_of_a_cluster(word: str) -> bool:
+    """Return whether each cluster of a federation shows its own of what a word names."""
+    return _find_entity(word.partition("=")[0].lower()) in _OF_CLUSTERS
 
 
 def show(session: "Session", arguments: "list[str]") -> int:
@@ -242,10 +248,30 @@ def show_hostlist(session: "Session", words: "list[str]", *, in_order: bool = Fa
     return 0
 
 
+def show_federation(session: "Session", words: "list[str]") -> int:
+    """Print the clusters of this one's federation, itself first; nothing if it is in none."""
+    from pyslurm_ng.cli.clusters import members_of_federation
+
+    conf = session.conf
+    own = conf.get("ClusterName", "cluster").lower()
+    members = members_of_federation("scontrol", conf)
+    for member in sorted(members, key=lambda row: (row["Cluster"] != own, row["Cluster"])):
+        if member["Cluster"] == own:
+            print(f"Federation: {member['Federation']}")
+        print(
+            f"{'Self' if member['Cluster'] == own else 'Sibling'}:".ljust(11),
+            f"{member['Cluster']}:{member['ControlHost']}:{member['ControlPort']} "
+            f"ID:{member['ID']} FedState:{member['FedState']} Features:{member['Features']}"
+            # Controllers do not talk to each other here.
+            + ("" if member["Cluster"] == own else " PersistConnSend/Recv:No/No Synced:No"),
+        )
+    return 0
+
+
 _HERE: "dict[str, Action]" = {
     "aliases": show_aliases,
     "config": show_config,
-    "federation": lambda session, words: 0,  # there is none, and Slurm prints nothing then
+    "federation": show_federation,
     "hostlist": show_hostlist,
     "hostlistsorted": lambda session, words: show_hostlist(session, words, in_order=True),
     "hostnames": show_hostnames,

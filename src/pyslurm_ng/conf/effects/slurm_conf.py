@@ -9,7 +9,6 @@ from __future__ import annotations
 from pyslurm_ng.conf.effects.key_tables import Keys, named
 
 _NO_ACTIONS = "ResumeProgram and SuspendProgram power nodes up and down"
-_NO_FEDERATION = "there are no federations"
 _NO_GATHER = "only tasks are sampled"
 _NO_COMPLETION_DATABASE = "only jobcomp/mysql uses it, which is refused"
 _NO_REST = "the options of slurmrestd are on its command line"
@@ -61,6 +60,8 @@ CLUSTER = Keys(
     """),
     differs={
         "DebugFlags": "slurmctld logs the lines of a flag, not slurmd; they are ours",
+        "FederationParameters": "jobs are of one cluster; lists of clusters come one below the "
+        "other",
         "CredType": "the credentials of jobs are signed as AuthType says",
         "MaxJobCount": "one user may have nine tenths of the jobs that others leave free, "
         "operators may have all",
@@ -79,7 +80,6 @@ CLUSTER = Keys(
         "BatchStartTimeout": "a launch is repeated until its node answers or is down",
         "BurstBufferType": "there are no burst buffers; what jobs ask for is kept and shown",
         "DataParserParameters": "the newest version, unless --json names another",
-        "FederationParameters": _NO_FEDERATION,
         "HashPlugin": "messages are signed by HMAC with SHA-256",
         "HttpParserType": _OWN_PARSERS,
         "JobCompHost": _NO_COMPLETION_DATABASE,

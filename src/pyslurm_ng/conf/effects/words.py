@@ -186,9 +186,13 @@ SLURM_WORDS: dict[str, Words] = {
     "DependencyParameters": Words(
         same=named("kill_invalid_depend"),
         accepted={
-            "disable_remote_singleton": "there are no federations",
+            "disable_remote_singleton": "singleton looks at the jobs of one cluster",
             "max_depend_depth": "chains of jobs are followed to their end",
         },
+    ),
+    "FederationParameters": Words(
+        same=frozenset(),
+        differs={"fed_display": "as --federation: a list for each cluster, below its name"},
     ),
     "HealthCheckNodeState": Words(
         same=named("alloc any cycle idle mixed reboot_only start_only"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from pyslurm_ng.dbd import schema
-from pyslurm_ng.dbd.admin import qos
+from pyslurm_ng.dbd.admin import federations, qos
 from pyslurm_ng.dbd.admin.accounts import (
     heirs,
     inherited_keys,
@@ -117,9 +117,13 @@ def add(change: Change, words: Words, _: Words) -> None:
                 .where(table.c.id == cluster_id)
                 .values(classification=words.last("Classification"))
             )
+        federations.set_on_cluster(change, cluster_id, words)
     change.lines += [" Adding Cluster(s)", *(f"  {'Name':<14s} = {name}" for name in new_names)]
+    shown = federations.lines_of_settings(words)
     if settings:
-        change.lines += [" Setting", "  Default Limits:", *settings.lines()]
+        shown += ["  Default Limits:", *settings.lines()]
+    if shown:
+        change.lines += [" Setting", *shown]
     change.changed += len(new_names)
 
 
@@ -130,7 +134,7 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
         raise RefusedError(" You didn't give me anything to set")
     settings = read_settings(settings_words)
     names = where.values("Names", lower=True)
-    shown = [" Setting"]
+    shown = [" Setting", *federations.lines_of_settings(settings_words)]
     if settings:
         shown += ["  Default Limits:", *settings.lines()]
     if "Classification" in settings_words:
@@ -145,6 +149,9 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
         root = tree.find("root")
         if settings and root is not None:
             update_association(change, tree, root, settings, cluster)
+        of_federation = federations.set_on_cluster(change, cluster_id, settings_words)
+        if not of_federation and _is_only_of_federations(settings_words):
+            continue
         if "Classification" in settings_words:
             table = schema.clusters
             change.connection.execute(
@@ -162,10 +169,16 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
             ]
         else:
             lines += [" Modified cluster...", f"  {cluster}"]
+    if not lines and change.lines:  # about federations that clusters are in already
+        raise RefusedError(*change.lines, "Nothing to change", is_output=True)
     if not lines:
         raise RefusedError(*shown, " Nothing modified", is_output=True)
-    change.lines += [*shown, *dict.fromkeys(lines)]
+    change.lines += [*shown, *dict.fromkeys(lines), *federations.notes(settings_words)]
     change.changed += len(lines)
+
+
+def _is_only_of_federations(settings: Words) -> bool:
+    return all(key in ("Federation", "FedState", "Features") for key, _, _ in settings.items)
 
 
 def delete(change: Change, where: Words, _: Words) -> None:
@@ -185,7 +198,11 @@ def delete(change: Change, where: Words, _: Words) -> None:
         require_idle(change, doomed)
         remove_associations(change, name, doomed.values())
         change.connection.execute(
-            table.update().where(table.c.id == cluster_id).values(is_deleted=1, **change.stamp())
+            table.update()
+            .where(table.c.id == cluster_id)
+            .values(
+                is_deleted=1, federation="", federation_id=0, federation_state=0, **change.stamp()
+            )
         )
         change.log("Remove Clusters", name, name, "")
     change.lines += [" Deleting clusters...", *(f"  {row.name}" for row in rows)]

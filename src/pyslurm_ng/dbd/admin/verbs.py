@@ -16,6 +16,7 @@ from pyslurm_ng.conf.effects.limits import unheld_tres
 from pyslurm_ng.dbd.admin import (
     accounts,
     clusters,
+    federations,
     flat_file,
     jobs,
     problems,
@@ -51,6 +52,9 @@ HANDLERS: dict[tuple[str, str], Callable[[Change, Words, Words], None]] = {
     ("add", "cluster"): clusters.add,
     ("modify", "cluster"): clusters.modify,
     ("delete", "cluster"): clusters.delete,
+    ("add", "federation"): federations.add,
+    ("modify", "federation"): federations.modify,
+    ("delete", "federation"): federations.delete,
     ("add", "qos"): qos.add,
     ("modify", "qos"): qos.modify,
     ("delete", "qos"): qos.delete,
@@ -164,10 +168,7 @@ def _unknown(request: ChangeEntities, text: str) -> list[str]:
 def _run(under_way: Change, request: ChangeEntities) -> None:
     handler = HANDLERS.get((request.verb, request.entity))
     if handler is None:
-        raise RefusedError(
-            f" {request.verb} {request.entity} is not supported: clusters are not federated; "
-            "sbatch -M NAME,NAME takes the one that would start the job first"
-        )
+        raise RefusedError(f" {request.verb} {request.entity} is not supported")
     keeps = under_way.database.keeps_users
     if request.verb == "add":
         settings = read_set(request.entity, request.where, adding=True, keeps_users=keeps)

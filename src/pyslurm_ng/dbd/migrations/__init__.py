@@ -24,6 +24,7 @@ from pyslurm_ng.dbd.migrations import (
     m0012_window_index,
     m0013_node_instances,
     m0014_job_spans,
+    m0015_federations,
 )
 
 MIGRATIONS: tuple[tuple[int, Callable[[sa.Connection], None]], ...] = (
@@ -41,5 +42,6 @@ MIGRATIONS: tuple[tuple[int, Callable[[sa.Connection], None]], ...] = (
     (12, m0012_window_index.upgrade),
     (13, m0013_node_instances.upgrade),
     (14, m0014_job_spans.upgrade),
+    (15, m0015_federations.upgrade),
 )
 LATEST = MIGRATIONS[-1][0]
