@@ -246,12 +246,16 @@ def test_usage_is_kept_with_nodes_and_tasks(store: Database) -> None:
     )
     record(store, submitted(T, 1), *started(T, 1, on(1)), *finished(T, 1, 3, 0, usage))
     record(store, submitted(T, 2), *started(T, 2, on(1)), *finished(T, 2, 3, 0))
+    measured = Usage(energy_j=50, ntasks=2)
+    record(store, submitted(T, 3), *started(T, 3, on(1)), *finished(T, 3, 3, 0, measured))
     columns = ("user_cpu_us", "tres_usage_in_max", "tres_usage_in_max_node", "tres_usage_in_ave")
-    sampled, unsampled = rows(store, schema.steps, *columns)
+    sampled, unsampled, short = rows(store, schema.steps, *columns)
     assert sampled[0] == 3000
     assert "mem=5038080" in str(sampled[1])
     assert "mem=n1" in str(sampled[2])
     assert unsampled == (0, "", "", "energy=0")
+    assert short == (0, "", "", "energy=25")
+    assert rows(store, schema.steps, "tres_usage_in_tot")[2] == ("energy=50",)
 
 
 def test_usage_of_gpus_and_energy_is_kept_where_it_is_measured(store: Database) -> None:

@@ -113,7 +113,7 @@ def _measured(conf: "dict[str, str]", client: "Client", step: "Row") -> "Row | N
         "tres_allocated": step["tres"],
         "node_list": step["nodes"],
         "pids": ",".join(pids),
-        "energy_j": 0,
+        "energy_j": usage.energy_j if usage else 0,
         "cpu_frequency_khz": 0,
         "end_us": 1,  # so that a frequency that was not measured is shown as 0
         "frequency_min": 0,

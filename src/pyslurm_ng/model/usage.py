@@ -63,8 +63,15 @@ def usage_columns(usage: Usage | None) -> dict[str, str]:
     Without samples (the step ended before the first poll) only energy is known, as in Slurm.
     """
     if usage is None or not (usage.max_rss_kib or usage.max_vmsize_kib):
+        energy_j = usage.energy_j if usage else 0
+        known = {
+            "in_ave": energy_j // max(1, usage.ntasks if usage else 0), "in_tot": energy_j,
+            "out_ave": 0, "out_tot": 0,
+        }  # fmt: skip
         return {
-            f"tres_usage_{way}_{what}": "energy=0" if what in ("ave", "tot") else ""
+            f"tres_usage_{way}_{what}": f"energy={known[f'{way}_{what}']}"
+            if what in ("ave", "tot")
+            else ""
             for way in ("in", "out")
             for what in ("ave", "max", "max_node", "max_task", "min", "min_node", "min_task", "tot")
         }

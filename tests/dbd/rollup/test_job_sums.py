@@ -13,8 +13,10 @@ from pyslurm_ng.dbd.rollup.hour import Capacity, Down, Job, Usage, roll_up
 from pyslurm_ng.dbd.rollup.rows import HourRows
 from pyslurm_ng.dbd.rollup.spans import Span
 from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.ids import STEP_BATCH, STEP_EXTERN
+from pyslurm_ng.model.job import Usage as StepUsage
 from pyslurm_ng.model.states import NodeFlag
-from tests.dbd.accounting_room import SECOND, at, record
+from tests.dbd.accounting_room import SECOND, at, on, record, rows, started, submitted
 
 pytestmark = pytest.mark.usefixtures("in_utc")
 
@@ -124,3 +126,30 @@ def test_jobs_that_are_added_up_keep_a_drained_node_in_service(store: Database) 
     _, jobs, downs, _, sums = read_hours(store)[0]
     assert (len(jobs), len(sums)) == (0, 1)
     assert downs == [Down("n1", at("12:50:00") // SECOND, 0, downs[0].held)]
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_energy_is_of_the_hour_in_which_its_job_ended(store: Database, is_late: bool) -> None:
+    """Joules, not multiplied by any time; steps beside each other measured the same."""
+    begin, end = at("12:30:00"), at("13:20:00")
+    usages = [StepUsage(ntasks=1, energy_j=joules) for joules in (700, 1200)]
+    steps = [
+        ev.StepEnded(end, 1, step_id, 3, 0, usage)
+        for step_id, usage in zip((STEP_BATCH, STEP_EXTERN), usages, strict=True)
+    ]
+    over = [ev.JobCompleting(end, 1, 3, 0, 0, 1, (0,)), ev.JobEnded(end, 1, 3)]
+    record(store, submitted(begin, 1), *started(begin, 1, on(1)))
+    record(store, *(over + steps if is_late else steps + over))
+    hours = [
+        roll_up(hour, capacities, jobs, sums=sums)
+        for hour, (capacities, jobs, _, _, sums) in zip(HOURS, read_hours(store), strict=True)
+    ]
+    used = [
+        sum(seconds.get("energy", 0) for seconds in usage.by_association.values())
+        for usage in hours
+    ]
+    assert used == [0, 1200, 0]
+    assert "energy" not in hours[0].cluster
+    assert (hours[1].cluster["energy"].allocated, hours[1].cluster["energy"].idle) == (1200, 0)
+    (text,) = rows(store, schema.jobs, "tres_allocated")[0]
+    assert str(text).split(",")[2] == "energy=1200"

@@ -487,10 +487,12 @@ def _step_ended(session: Session, event: ev.StepEnded) -> None:
         job_row = session.job(event.job_id)
         assert job_row is not None
         job_row["derived_exit_code"] = max(job_row["derived_exit_code"], event.exit_code)
+    usage = event.usage
+    if usage is not None and usage.energy_j > 0:
+        _set_energy(session, event.job_id, usage.energy_j)
     if not session.stores_step(event.step_id):
         return
     row = session.step(job["job_index"], _step_id(event.step_id))
-    usage = event.usage
     row.update(
         state=JobState(event.state).name,
         exit_code=event.exit_code,
@@ -502,6 +504,22 @@ def _step_ended(session: Session, event: ev.StepEnded) -> None:
         **usage_columns(usage),
     )
     row["start_us"] = row["start_us"] or row["end_us"]
+
+
+def _set_energy(session: Session, job_id: int, energy_j: int) -> None:
+    """Add what a step took to what its job has been allocated, as in Slurm.
+
+    Sensors are of nodes, so steps beside each other, and the script's around them, measure the
+    same: the job's energy is the most of one step, as sacct shows it.
+    """
+    row = session.job(job_id)
+    assert row is not None
+    words = [word for word in row["tres_allocated"].split(",") if word]
+    amounts = {name: int(amount) for name, _, amount in (word.rpartition("=") for word in words)}
+    amounts["energy"] = max(amounts.get("energy", 0), energy_j)
+    row["tres_allocated"] = tres_text(amounts)
+    if row["end_us"]:
+        session.changed_at(row["end_us"])  # the hour that has the job's energy
 
 
 def _times_moved(session: Session, event: ev.TimesMoved) -> None:

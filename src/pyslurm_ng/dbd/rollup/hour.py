@@ -23,6 +23,9 @@ _NODE = "node"
 """Members of reservations do not pay for idle nodes, as in Slurm: they pay for what is on them."""
 _CPU = "cpu"
 """Jobs that wait are counted with it only, and suspended jobs hold all but it, as in Slurm."""
+_ENERGY = "energy"
+"""Joules in place of seconds times amount. They are known when a job is over, and are of the hour
+in which it ended."""
 
 
 class Job(NamedTuple):
@@ -33,6 +36,7 @@ class Job(NamedTuple):
         waiting_cpus: what it asks for while it waits, for all its waiting tasks.
         suspended: when it held no CPUs; periods that overlap count once.
         reservation: the reservation in which it runs.
+        energy_j: what its nodes took for it, in all.
     """
 
     association_id: int
@@ -46,6 +50,7 @@ class Job(NamedTuple):
     waiting_cpus: int = 0
     suspended: tuple[Span, ...] = ()
     reservation: str = ""
+    energy_j: int = 0
 
 
 class JobSum(NamedTuple):
@@ -166,6 +171,8 @@ def roll_up(
     in_reservations: defaultdict[str, list[Job]] = defaultdict(list)
     for job in jobs:
         used = _used(job, hour)
+        if job.energy_j and hour.start_s < job.end_s <= hour.end_s:
+            used = {**used, _ENERGY: job.energy_j}
         _add_used(usage, cluster, job, used)
         if job.reservation:
             in_reservations[job.reservation].append(job)
@@ -181,6 +188,8 @@ def roll_up(
     usage.cluster = {name: cluster[name] for name in totals}
     for name, total in totals.items():
         cluster[name].settle(total)
+    if _ENERGY in cluster:  # no part of a whole
+        usage.cluster[_ENERGY] = cluster[_ENERGY]
     return usage
 
 

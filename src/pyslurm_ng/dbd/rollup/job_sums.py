@@ -21,6 +21,8 @@ _MOST_BYTES = 255
 def is_plain(end_us: int) -> sa.ColumnElement[bool]:
     """Return whether a job of an hour was over at its end, and is of no reservation or suspended.
 
+    Jobs whose energy is known are none: it is not multiplied by their time.
+
     The additions of 0 keep databases from the index of ends, in which the jobs of all years are.
     """
     return sa.and_(
@@ -35,6 +37,7 @@ def is_plain(end_us: int) -> sa.ColumnElement[bool]:
         _jobs.reservation == "",
         _jobs.array_tasks == "",
         sa.func.length(_jobs.tres_allocated) <= _MOST_BYTES,
+        _jobs.tres_allocated.not_like("%energy=%"),
     )
 
 
