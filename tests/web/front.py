@@ -31,12 +31,16 @@ class FrontClient:
     """Asks the reference cluster for one requester.
 
     Attributes:
+        audience: the daemon that is asked.
         is_away: no daemon answers a ping.
     """
 
     is_away = False
 
-    def __init__(self, reference: ReferenceCluster, requester: Requester) -> None:
+    def __init__(
+        self, reference: ReferenceCluster, requester: Requester, audience: str = "slurmctld"
+    ) -> None:
+        self.audience = audience
         self._reference, self._name = reference, requester.name
 
     def call(
@@ -185,7 +189,7 @@ def front(
     state = service.pop("state", None)
 
     def make(conf: Mapping[str, str], audience: str, requester: Requester) -> Any:
-        return FrontClient(cluster, requester)
+        return FrontClient(cluster, requester, audience)
 
     shared = Service(Daemons(CONF, make), **service)
     return Front(build_app(shared, more(shared) if more else None), user, state)

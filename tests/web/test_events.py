@@ -57,7 +57,9 @@ class Subscribed:
         self._name = name
         self.came: queue.Queue[Any] = queue.Queue()
 
-    def call(self, kind: str, fields: dict[str, Any]) -> dict[str, Any]:
+    def call(
+        self, kind: str, fields: dict[str, Any], timeout_s: float | None = None
+    ) -> dict[str, Any]:
         """Answer a Ping, by which a token is shown."""
         if self._name in self._controller.refused:
             raise SlurmError(Errno.SLURM_PROTOCOL_AUTHENTICATION_ERROR, "no")
@@ -315,7 +317,8 @@ def test_a_restart_of_slurmctld_is_survived() -> None:
     ("query", "last_id", "status"),
     [
         ("state=NOPE", "", 400), ("kind=user", "", 400), ("job=x", "", 400), ("nope=1", "", 400),
-        ("node=n[1", "", 400), ("after=x", "", 400), ("after=-1", "", 400), ("", "1" * 30, 400),
+        ("node=n[1", "", 400), ("node=n[1-65536]", "", 400),
+        ("after=x", "", 400), ("after=-1", "", 400), ("", "1" * 30, 400),
         ("user=" + "x" * 300, "", 400), ("user=" + ",".join(map(str, range(300))), "", 400),
         ("x" * 20000, "", 414), ("after=" + "\u0663", "", 400),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from base64 import urlsafe_b64encode
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.data_parser.request_bodies import MOST_WORDS
 from pyslurm_ng.web import bodies, rooms
+from pyslurm_ng.web.known_users import ASKING
 from pyslurm_ng.web.refusal import Refusal
 from pyslurm_ng.web.requester import requester_of
 from pyslurm_ng.web.rooms import Holding, Rooms
@@ -68,7 +70,7 @@ def test_nothing_is_done_while_nobody_can_believe_a_token(monkeypatch: pytest.Mo
     assert answer.status == 502
 
 
-def test_a_token_is_shown_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_is_shown_once_in_five_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
     kinds: list[str] = []
     usual = FrontClient.call
 
@@ -86,6 +88,35 @@ def test_a_token_is_shown_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None
 
     asyncio.run(story())
     assert (kinds.count("Ping"), kinds.count("ShowLicenses")) == (1, 3)
+
+
+def test_a_daemon_that_hangs_keeps_nobody_from_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More tokens wait for slurmdbd than may be shown at once; slurmctld is asked all the same."""
+    goes_on = threading.Event()
+
+    def call(self: FrontClient, kind: str, *rest: Any) -> dict[str, Any]:
+        if kind == "Ping" and self.audience == "slurmdbd":
+            assert goes_on.wait(20)
+        return {"names": [], "name": "", "role": "", "version": "", "fields": [], "records": b""}
+
+    monkeypatch.setattr(FrontClient, "call", call)
+    user = front()
+
+    async def story() -> None:
+        waiting = [
+            asyncio.create_task(user._run("GET", "/slurmdb/v0.0.46/users/", b"",
+                                          {"x-slurm-user-token": claiming(f"user{number}")}))
+            for number in range(3 * ASKING)
+        ]  # fmt: skip
+        await asyncio.sleep(0.1)
+        headers = {"x-slurm-user-token": claiming("alice")}
+        asked = user._run("GET", "/slurm/v0.0.46/ping/", b"", headers)
+        answer = await asyncio.wait_for(asked, 10)
+        assert answer.status == 200
+        goes_on.set()
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+    asyncio.run(story())
 
 
 def test_all_tokens_of_a_user_are_one_share() -> None:

@@ -21,10 +21,12 @@ from pyslurm_ng.web.refusal import TOO_MANY, Refusal, is_away, refusal_of
 from pyslurm_ng.web.requester import Requester, group_name_of
 from pyslurm_ng.wire.daemon_link import SlurmError
 
-BELIEVED_S = 60.0
+BELIEVED_S = 300.0
 """The daemon that a request reaches verifies its token again; this decides about room here."""
 MOST_KEPT = 20_000
 ASKING = 8
+"""Of each daemon, so that one that hangs keeps nobody from the other."""
+ASKED_S = 5.0
 WAITING_OF_ONE = 64
 MOST_WAITING = 512
 
@@ -36,14 +38,14 @@ class _Belief:
 
 
 class KnownUsers:
-    """Requesters whose tokens a daemon has accepted within a minute."""
+    """Requesters whose tokens a daemon has accepted within five minutes."""
 
     def __init__(self, daemons: Daemons, faults: Faults) -> None:
         self._daemons = daemons
         self._faults = faults
         self._known: dict[bytes, _Belief] = {}
-        self._waiting: Counter[str] = Counter()
-        self._asking: anyio.CapacityLimiter | None = None
+        self._waiting: dict[str, Counter[str]] = {"slurm": Counter(), "slurmdb": Counter()}
+        self._asking: dict[str, anyio.CapacityLimiter] = {}
 
     async def check(self, requester: Requester, request: Request, tag: str) -> Requester:
         """Return a requester that a daemon believes; as it was if no daemon can be asked.
@@ -69,27 +71,27 @@ class KnownUsers:
         return replace(requester, group=belief.group, is_known=True)
 
     async def _ask(self, requester: Requester, request: Request, tag: str) -> _Belief | None:
-        if self._asking is None:
-            self._asking = anyio.CapacityLimiter(ASKING)
+        asking = self._asking.setdefault(tag, anyio.CapacityLimiter(ASKING))
+        waiting = self._waiting[tag]
         address = request.client.host if request.client is not None else ""
-        if self._waiting[address] >= WAITING_OF_ONE or self._waiting.total() >= MOST_WAITING:
+        if waiting[address] >= WAITING_OF_ONE or waiting.total() >= MOST_WAITING:
             raise Refusal(TOO_MANY, "slurmrestd is busy: too many new tokens", source="slurmrestd")
-        self._waiting[address] += 1
+        waiting[address] += 1
         try:
             return await anyio.to_thread.run_sync(
-                lambda: self._asked(requester, tag), limiter=self._asking
+                lambda: self._asked(requester, tag), limiter=asking
             )
         finally:
-            self._waiting[address] -= 1
-            if not self._waiting[address]:
-                del self._waiting[address]
+            waiting[address] -= 1
+            if not waiting[address]:
+                del waiting[address]
 
     def _asked(self, requester: Requester, tag: str) -> _Belief | None:
         """Show the token to a daemon; return None if there is none."""
         call = Call(tag, "", requester, self._daemons)
         try:
             client = call.database if tag == "slurmdb" else call.controller
-            client.call("Ping", {})
+            client.call("Ping", {}, ASKED_S)
         except SlurmError as error:
             if is_away(error):
                 return None

@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from pyslurm_ng.web.app import Service
 from pyslurm_ng.web.bodies import MOST_QUERY_BYTES
-from pyslurm_ng.web.events.event_filter import BadWord, EventFilter
+from pyslurm_ng.web.events.event_filter import MOST_NODES_OF_LISTENER, BadWord, EventFilter
 from pyslurm_ng.web.events.feed import Dropped, Feed, Group
 from pyslurm_ng.web.events.feeds import Feeds
 from pyslurm_ng.web.page.session import visitor_of
@@ -152,7 +152,7 @@ def _wanted(request: Request) -> EventFilter:
         if name != "after":
             words.setdefault(name, []).append(value)
     try:
-        return EventFilter.of(words)
+        return EventFilter.of(words, MOST_NODES_OF_LISTENER)
     except BadWord as error:
         raise Refusal(BAD_REQUEST, str(error), source="#/query/") from None
 

@@ -6,14 +6,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyslurm_ng.base.hostlist import HostlistError, expand_of_user, expand_unique
+from pyslurm_ng.base.hostlist import HostlistError, expand, expand_unique
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id
 from pyslurm_ng.base.state_names import parse_job_state
 
 KINDS = ("job", "node")
 KEYS = ("kind", "event", "user", "account", "partition", "job", "state", "node")
 MOST_WORDS = 256
-_MOST_NODES = 65536
+MOST_NODES = 65536
+"""In a webhook's table."""
+MOST_NODES_OF_LISTENER = 1024
+"""Each filter of a listener is kept, and there are hundreds of them."""
 _OF_JOBS = (
     ("event", "event"), ("user", "user_name"), ("account", "account"), ("partition", "partition"),
 )  # fmt: skip
@@ -35,7 +38,7 @@ class EventFilter:
     _sets: dict[str, frozenset[str]] = field(default_factory=dict, compare=False, hash=False)
 
     @classmethod
-    def of(cls, words: Mapping[str, Iterable[str]]) -> EventFilter:
+    def of(cls, words: Mapping[str, Iterable[str]], most_nodes: int = MOST_NODES) -> EventFilter:
         """Return what words mean.
 
         Raises:
@@ -45,9 +48,10 @@ class EventFilter:
         for key, values in words.items():
             if key not in KEYS:
                 raise BadWord(f"{key[:64]}: {', '.join(KEYS)} are allowed")
-            checked = {word for value in values for word in _checked(key, value)}
-            if len(checked) > (MOST_WORDS if key != "node" else _MOST_NODES):
-                raise BadWord(f"{key}: at most {MOST_WORDS} words are allowed")
+            checked = {word for value in values for word in _checked(key, value, most_nodes)}
+            most = MOST_WORDS if key != "node" else most_nodes
+            if len(checked) > most:
+                raise BadWord(f"{key}: at most {most} words are allowed")
             if checked:
                 kept[key] = tuple(sorted(checked))
         if "kind" not in kept:
@@ -86,7 +90,7 @@ def _ids(record: Mapping[str, Any]) -> tuple[str, ...]:
     return (*ids, str(record["array_job_id"])) if record["array_job_id"] else ids
 
 
-def _checked(key: str, value: str) -> list[str]:
+def _checked(key: str, value: str, most_nodes: int) -> list[str]:
     """Return the words of one value.
 
     Raises:
@@ -94,7 +98,7 @@ def _checked(key: str, value: str) -> list[str]:
     """
     if key == "node":
         try:
-            return expand_of_user(value, _MOST_NODES)
+            return expand(value, most_nodes)
         except HostlistError as error:
             raise BadWord(f"node: {error}") from None
     words = [word.strip() for word in value.split(",") if word.strip()]
