@@ -84,9 +84,9 @@ def submit_as(cluster: LiveCluster, user: str, *words: str, cwd: Path | None = N
 
 
 def pid_of(cluster: LiveCluster, daemon: str) -> int:
-    """Return the process id of slurmctld, slurmdbd or slurmd-NODE."""
+    """Return the process id of slurmctld, slurmdbd, slurmrestd or slurmd-NODE."""
     run = cluster.directory / "run"
-    directory = run if daemon.startswith("slurmd-") else run / "service"
+    directory = run if daemon.startswith(("slurmd-", "slurmrestd")) else run / "service"
     return int((directory / f"{daemon}.pid").read_text())
 
 

@@ -1,12 +1,15 @@
 """Send odd messages to a socket of a cluster: `python -m tests.fuzz.doors KIND ADDRESS SECONDS`.
 
 KIND is `unix` (a path: the kernel vouches for this process's user), `tcp` (host:port, as a stranger
-without a credential), `zmq` (host:port, a stranger, too) or `srun` (ADDRESS is a command line whose
-frames to the supervisors are spoilt). Runs as an ordinary user; prints how much was sent.
+without a credential), `zmq` (host:port, a stranger, too), `http` (host:port of slurmrestd, as a
+stranger), `token` (the same, with a token of this process's user) or `srun` (ADDRESS is a command
+line whose frames to the supervisors are spoilt). Runs as an ordinary user; prints how much was
+sent.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -17,9 +20,11 @@ from random import Random
 
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
+from pyslurm_ng.web.operations import Operation, operations
 from pyslurm_ng.wire import frame
 from tests.fuzz import messages
 from tests.fuzz.run import mutated
+from tests.web.any_requests import any_request
 
 DRAWN = 12
 """Bodies of each kind that are drawn before the sending begins."""
@@ -128,6 +133,50 @@ def to_zmq(address: str, seconds: float, random: Random) -> int:
     return count
 
 
+def http_request(random: Random, rows: list[Operation], token: str) -> bytes:
+    """Return a request of slurmrestd's form with any values; of some, bytes are changed."""
+    operation = random.choice(rows)
+    path, body = any_request(random, operation)
+    data = b"" if body is None else json.dumps(body).encode()
+    head = f"{operation.method.upper()} {path} HTTP/1.1\r\nHost: localhost\r\n"
+    if token and random.random() < 0.8:
+        head += f"X-SLURM-USER-TOKEN: {token}\r\n"
+    if data:
+        head += f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n"
+    whole = (head + "\r\n").encode() + data
+    if random.random() < 0.3 and len(whole) < 1 << 16:
+        whole = mutated(random, whole, [whole])
+    return whole
+
+
+def to_rest(address: str, seconds: float, random: Random, token: str) -> int:
+    """Send requests to slurmrestd; return how many bytes went out."""
+    rows = list(operations().values())
+    end_s = time.monotonic() + seconds
+    count = 0
+    while time.monotonic() < end_s:
+        try:
+            with connect("tcp", address) as connection:
+                for _ in range(random.randrange(1, 5)):
+                    data = http_request(random, rows, token)
+                    connection.sendall(data)
+                    count += len(data)
+                    connection.settimeout(QUIET_S)
+                    while connection.recv(1 << 20):
+                        pass
+        except OSError:
+            continue  # closed or silent, as it may be
+    return count
+
+
+def own_token() -> str:
+    """Return a token of this process's user."""
+    done = subprocess.run(
+        ["scontrol", "token", "lifespan=86400"], capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip().partition("=")[2]
+
+
 SPOILT = """
 import random, sys
 from pyslurm_ng.wire import step_io
@@ -176,6 +225,8 @@ def main() -> int:
     random = Random(os.getpid())
     if kind == "zmq":
         count = to_zmq(address, seconds, random)
+    elif kind in ("http", "token"):
+        count = to_rest(address, seconds, random, own_token() if kind == "token" else "")
     elif kind == "srun":
         count = to_supervisors(address, seconds, random)
     else:

@@ -1,9 +1,9 @@
 """Fuzz every socket of a live cluster: `python -m tests.fuzz.live [--seconds S] [--at-once]`.
 
-It needs root. One ordinary user and strangers send to slurmctld, slurmd, slurmdbd and supervisors,
-S seconds for each socket. Afterwards: every daemon is the process it was, its memory is within 64
-MiB of its start, no log holds a traceback, and the cluster runs jobs. Prints a line for each
-socket; exit code 1 on a finding.
+It needs root. One ordinary user and strangers send to slurmctld, slurmd, slurmdbd, slurmrestd and
+supervisors, S seconds for each socket. Afterwards: every daemon is the process it was, its memory
+is within 64 MiB of its start, no log holds a traceback, and the cluster runs jobs. Prints a line
+for each socket; exit code 1 on a finding.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.daemons.faults import open_directory, pid_of, tracebacks
 from tests.daemons.live import LiveCluster, start
 
 USER = "nobody"
-DAEMONS = ("slurmctld", "slurmdbd", "slurmd-n1")
+DAEMONS = ("slurmctld", "slurmdbd", "slurmd-n1", "slurmrestd")
 MEMORY_MIB = 64
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -47,16 +47,20 @@ def sockets(cluster: LiveCluster) -> list[tuple[str, str, str]]:
         rows.append((f"{path.name.split('-')[0]}, a user", "unix", str(path)))
     for daemon, number in tcp.items():
         rows.append((f"{daemon}, a stranger", "tcp", f"127.0.0.1:{number}"))
-    listening = subprocess.run(
-        ["ss", "-Hltnp"], capture_output=True, text=True, check=True
-    ).stdout.splitlines()
-    pid = pid_of(cluster, "slurmctld")
-    for line in listening:
-        number = line.split()[3].rpartition(":")[2]
-        if f"pid={pid}," in line and int(number) != port:
-            rows.append(("slurmctld's ZeroMQ, a stranger", "zmq", f"127.0.0.1:{number}"))
+    for number in listening(pid_of(cluster, "slurmctld")) - {port}:
+        rows.append(("slurmctld's ZeroMQ, a stranger", "zmq", f"127.0.0.1:{number}"))
+    for number in listening(pid_of(cluster, "slurmrestd")):
+        rows.append(("slurmrestd, a stranger", "http", f"127.0.0.1:{number}"))
+        rows.append(("slurmrestd, a user", "token", f"127.0.0.1:{number}"))
     rows.append(("supervisors, a user's srun", "srun", "-n2 --overlap cat"))
     return rows
+
+
+def listening(pid: int) -> set[int]:
+    """Return the TCP ports on which a process listens."""
+    words = ["ss", "-Hltnp"]
+    lines = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
+    return {int(line.split()[3].rpartition(":")[2]) for line in lines if f"pid={pid}," in line}
 
 
 def send(cluster: LiveCluster, kind: str, address: str, seconds: int) -> str:
@@ -98,7 +102,7 @@ def main() -> int:
     is_well = True
     known: list[str] = []
     with open_directory() as directory:
-        cluster = start(directory / "c", "--nodes", "1", "--cpus", "8", "--memory", "4096")
+        cluster = start(directory / "c", "--nodes", "1", "--cpus", "8", "--memory", "4096", "--web")
         try:
             pids = {daemon: pid_of(cluster, daemon) for daemon in DAEMONS}
             cluster.run("srun", "-n1", "true")

@@ -22,6 +22,11 @@ from pyslurm_ng.sim.checks import check_cluster
 from tests.dbd.accounting_room import JOURNAL, register, rows
 
 HOURS_US = 6 * 3600 * SECOND_US
+# On four nodes three thousand jobs queue up, and the passes over the queue take all the time.
+ROOM = """
+NodeName=n[5-24] CPUs=8 RealMemory=8000 Gres=gpu:2
+PartitionName=wide Nodes=n[1-24] MaxTime=60 DefMemPerCPU=100
+"""
 
 
 class Outage(Chaos):
@@ -33,7 +38,7 @@ class Outage(Chaos):
         first = encode_batch(configure(Cluster(), self.conf, begin_us, self.topologies))
         chance = self.world.random
         self._calm = True
-        self.check_every = 1 + self.users.jobs // 100
+        self.check_every = 1 + self.users.jobs // 20
         for number in range(self.users.jobs):
             self.world.at(begin_us + chance.randrange(HOURS_US), self.users.client(number))
         for part in (2, 4):
@@ -53,7 +58,7 @@ class Outage(Chaos):
 def test_nothing_is_lost_or_doubled(seed: int, jobs: int, tmp_path: Path) -> None:
     """slurmdbd comes back and gets the journal in pieces; some are sent again, as after an answer
     that was lost. RELIABILITY 48."""
-    life = Outage(seed, Planner(), jobs)
+    life = Outage(seed, Planner(), jobs, conf=ROOM, partitions=("wide",))
     payloads = life.run()
     dice = random.Random(seed)
     database = Database(sqlite_url(f"{tmp_path}/acct.sqlite"))
