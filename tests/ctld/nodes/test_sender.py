@@ -11,13 +11,18 @@ from pyslurm_ng.base.numbers import END_CLEAN, SIGNAL_NODE_FAIL
 from pyslurm_ng.ctld.history import TRUSTED_IDS
 from pyslurm_ng.ctld.nodes.sender import RETRY_US
 from pyslurm_ng.ctld.rules import restored_state
+from pyslurm_ng.ctld.rules.ends.job_end import End, complete
 from pyslurm_ng.ctld.rules.ends.node_loss import nodes_down
 from pyslurm_ng.ctld.rules.nodes.silence import silent_nodes
+from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.states import JobState, NodeFlag
+from pyslurm_ng.sched.backfill.planner import Planner
+from pyslurm_ng.sched.frame.policy import Policy
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire import node_messages as nm, table
 from pyslurm_ng.wire.auth import Peer, body_digest
 from pyslurm_ng.wire.messages import Done, ErrorReply
@@ -118,6 +123,29 @@ def test_a_node_gets_all_its_duties_when_it_registers(room: SenderRoom) -> None:
     room.register(name)
     room.sync()
     assert [peer for peer, _ in room.orders()] == [name]
+
+
+def test_a_job_of_several_nodes_is_signed_once(room: SenderRoom) -> None:
+    """Its credential names all of them: one for each would cost the square of their number."""
+    job_id = submit(room.cluster, JobRequest(nodes_min=2, nodes_max=2, ntasks=2))
+    for start in Planner()(snapshot(room.cluster, START_US), Policy()).starts:
+        room.writer.record(dispatch(room.cluster, start, START_US))
+    room.sync()
+    signed = []
+    for state in (JobState.CANCELLED, None):
+        if state is not None:
+            job = room.cluster.jobs[job_id]
+            room.writer.record(complete(room.cluster, job, End(state), START_US))
+        else:  # it is signed anew when it is sent again
+            room.clock.at_us += RETRY_US + 1
+            room.sender.tick()
+        room.sync()
+        ends = [order for _, order in room.orders() if isinstance(order, nm.TerminateJob)]
+        assert len(ends) == 2
+        signed.append({order.credential for order in ends})
+        room.wire.sent.clear()
+    assert [len(credentials) for credentials in signed] == [1, 1]
+    assert signed[0] != signed[1]
 
 
 def test_a_busy_node_is_tried_again_later(room: SenderRoom) -> None:

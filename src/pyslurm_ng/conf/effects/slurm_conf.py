@@ -102,7 +102,7 @@ CLUSTER = Keys(
         "SlurmdUser": "slurmd runs as the user that starts it",
         "SlurmrestdHttpAuthParameters": _NO_REST,
         "SlurmrestdParameters": _NO_REST,
-        "TreeWidth": "every node talks with the controller itself",
+        "TreeWidth": "slurmctld and srun talk with each node themselves: ADR 0108",
         "UrlParserType": _OWN_PARSERS,
     },
     refused={
