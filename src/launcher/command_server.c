@@ -395,6 +395,18 @@ static int note_sources(const struct server *server)
     return source_count < MOST_SOURCES ? 0 : -1;
 }
 
+/* Import what commands need; returns -1 where a file has changed meanwhile. */
+static int bring_modules(struct server *server, const char *names)
+{
+    PyObject *done = PyObject_CallMethod(server->module, "bring", "s", names);
+    int is_true = done != NULL && PyObject_IsTrue(done);
+
+    Py_XDECREF(done);
+    server->lessons = LESSONS;
+    named_count = 0;
+    return is_true && note_sources(server) == 0 ? 0 : -1;
+}
+
 /* Fork children until enough wait. */
 static int keep_ready(struct server *server)
 {
@@ -502,8 +514,7 @@ static int hear(struct server *server)
                              .msg_controllen = sizeof control.room};
     ssize_t size = recvmsg(server->told, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-    PyObject *done;
-    int launcher, is_true;
+    int launcher;
 
     if (size <= 0)
         return 0;
@@ -517,12 +528,7 @@ static int hear(struct server *server)
     } else if (strncmp(text, "written ", 8) == 0) {
         learn(server, text + 8, size - 8);
     } else if (strncmp(text, "import ", 7) == 0) {
-        server->lessons = LESSONS;
-        named_count = 0;
-        done = PyObject_CallMethod(server->module, "bring", "s", text + 7);
-        is_true = done != NULL && PyObject_IsTrue(done);
-        Py_XDECREF(done);
-        if (!is_true || note_sources(server) != 0)
+        if (bring_modules(server, text + 7) != 0)
             return -1;
     }
     return 1;
@@ -601,6 +607,7 @@ int serve_commands(int argc, char **argv)
 {
     struct server server = {0};
     struct stat facts;
+    const char *names;
 
     if (argc != 3) {
         fprintf(stderr, "pyslurm-command-server: error: commands start it, nobody else does\n");
@@ -609,16 +616,21 @@ int serve_commands(int argc, char **argv)
     server.lock = atoi(argv[1]);
     server.path = argv[2];
     close_all_but(server.lock);
-    if (chdir("/") != 0 || (server.listener = listen_at(server.path)) < 0 ||
-        lstat(server.path, &facts) != 0 || make_channels(&server) != 0)
+    if (chdir("/") != 0 || make_channels(&server) != 0)
         return 1;
     limit_memory();
-    server.number = facts.st_ino;
     server.module = PyImport_ImportModule("pyslurm_ng.command_server");
+    names = getenv("MODULES");
+    if (server.module == NULL || bring_modules(&server, names == NULL ? "" : names) != 0)
+        return 1;
     find_code();
-    if (server.module != NULL && note_sources(&server) == 0)
-        while (keep_ready(&server) == 0 && wait_for_children(&server))
-            ;
+    /* Not before: commands that begin meanwhile start directly instead of waiting. */
+    server.listener = listen_at(server.path);
+    if (server.listener < 0 || lstat(server.path, &facts) != 0)
+        return 1;
+    server.number = facts.st_ino;
+    while (keep_ready(&server) == 0 && wait_for_children(&server))
+        ;
     if (is_path_ours(&server))
         unlink(server.path);
     return 0;

@@ -60,6 +60,10 @@ def main(argv):
     if what == "wait":
         print(os.getpid(), flush=True)
         time.sleep(600)
+    if what == "colors":
+        print(os.getppid(), "colorsys" in sys.modules)
+        import colorsys
+        return 0
     if what == "import":
         print(os.getpid(), flush=True)
         signal.sigwait([signal.SIGUSR1])
@@ -79,6 +83,15 @@ def state(pid: int) -> str:
 def is_over(pid: int) -> bool:
     """Return whether a process has ended; its parent may not have looked yet."""
     return state(pid) in ("", "Z")
+
+
+def signal_family(server: int, number: signal.Signals) -> list[int]:
+    """Send a signal to a server and its children; return the children."""
+    os.kill(server, number)
+    children = Path(f"/proc/{server}/task/{server}/children").read_text().split()
+    for child in children:
+        os.kill(int(child), number)  # one that has ended stays, since the server is stopped
+    return [int(child) for child in children]
 
 
 @dataclass
@@ -328,14 +341,12 @@ def test_no_end_is_lost_with_a_server_that_has_ended(installed: Installation) ->
 
 def test_server_that_does_not_answer_is_replaced(installed: Installation) -> None:
     server = installed.warm()
-    children = Path(f"/proc/{server}/task/{server}/children").read_text().split()
-    for pid in (server, *map(int, children)):
-        os.kill(pid, signal.SIGSTOP)
+    children = signal_family(server, signal.SIGSTOP)
     assert installed.run("code", "5").returncode == 5
     try:
         assert installed.warm() != server
     finally:
-        for pid in (server, *map(int, children)):
+        for pid in (server, *children):
             os.kill(pid, signal.SIGKILL)
 
 
@@ -344,16 +355,27 @@ def test_server_that_takes_other_commands_is_waited_for_and_stays(installed: Ins
     server = installed.warm()
     path = installed.socket_path()
     assert path is not None
-    children = Path(f"/proc/{server}/task/{server}/children").read_text().split()
-    for pid in (server, *map(int, children)):
-        os.kill(pid, signal.SIGSTOP)
+    signal_family(server, signal.SIGSTOP)
     with installed.popen("parent") as command:
         while command.poll() is None:
             os.utime(path.with_suffix(".lock"))  # as the server does with each command
-    for pid in (server, *map(int, children)):
-        os.kill(pid, signal.SIGCONT)
+    signal_family(server, signal.SIGCONT)
     assert command.returncode == 0
     assert installed.server() == server
+
+
+def test_server_begins_with_the_modules_of_the_command_that_started_it(
+    installed: Installation,
+) -> None:
+    """Else each of many commands that begin at once would import all of them by itself."""
+    lines: list[list[str]] = []
+
+    def is_served() -> bool:
+        lines.append(installed.run("colors").stdout.split())
+        return int(lines[-1][0]) == installed.server()  # those before start directly
+
+    wait_until(is_served, "a command server")
+    assert lines[-1][1] == "True"
 
 
 def test_children_that_wait_bring_what_commands_write_to(installed: Installation) -> None:
