@@ -72,8 +72,8 @@ def main(argv: "list[str]") -> int:
     if not path or path.endswith("/"):
         fail("sbcast: error: Target filename cannot be a directory.")
     conf = read_conf("sbcast", "BcastExclude", "BcastParameters")
-    name = _job_name(options.get("jobid", ""))
     block_bytes = _size(options["size"]) if "size" in options else LARGEST_BLOCK
+    name = _job_name(options.get("jobid", ""))
     limit_s = _seconds(options.get("timeout", "0")) or 60
     compress = _compresses(options, parameter(conf, "Compression"))
     sends_libraries = _sends_libraries(options, parameter(conf, "send_libs"))

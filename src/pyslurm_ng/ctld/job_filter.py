@@ -82,6 +82,26 @@ class JobFinder:
         except JobIdError:
             return []
 
+    def absent(self, text: str, parts: list[Part]) -> str:
+        """Return those tasks of an id as typed that are not among what it names; "" for none."""
+        try:
+            name = parse_job_id(text)
+        except JobIdError:
+            return ""
+        if not parts or not any(first != last for first, last, _ in name.tasks):
+            return ""
+        marks = _marks_of(parts)
+        end = len(marks)
+        self._spend(len(name.tasks) * (1 + end // _TASKS_AT_ONCE))
+        asked = task_ranges.named(name.tasks, end)
+        rest = int.from_bytes(asked, "little") & ~int.from_bytes(marks, "little")
+        ranges = list(task_ranges.from_marks(rest.to_bytes(end, "little")))
+        for first, last, step in name.tasks:  # those beyond the last task that there is
+            begin = first if first >= end else first + -(-(end - first) // step) * step
+            if begin <= last:
+                ranges.append((begin, last, step if last > begin else 1))
+        return f"{name.job_id}_{task_ranges.text(tuple(ranges))}" if ranges else ""
+
     def several(self, texts: Iterable[str]) -> tuple[list[Part], list[str]] | Reject:
         """Return what the ids name, each record once, and the ids that name nothing.
 

@@ -434,6 +434,16 @@ def test_update_of_one_array_task_splits_it(monkeypatch: pytest.MonkeyPatch) -> 
     assert (task.time_limit_min, cluster.jobs[27].time_limit_min) == (2, 5)
 
 
+@pytest.mark.parametrize("verb", ["hold 27_{}", "update JobId=27_{} Comment=x", "release 27_{}"])
+def test_tasks_that_are_not_there_are_named(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is done to the others is done; a script learns that some were missing."""
+    reference = queue()
+    for tasks, missing in (("[3-12]", "10-12"), ("[2,4-20:4]", "12-20:4"), ("[3-5]", "")):
+        printed = run(monkeypatch, reference, "root", f"scontrol {verb.format(tasks)}")
+        said = f"27_{missing}: Invalid job id specified\n" if missing else ""
+        assert (printed.stderr, printed.code) == (said, 1 if missing else 0)
+
+
 def test_node_down_ends_its_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Jobs that may be requeued wait again. The reason has the user and the time."""
     reference = queue()

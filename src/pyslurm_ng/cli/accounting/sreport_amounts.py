@@ -62,7 +62,7 @@ class Period:
         today_s = _day(now_s)
         yesterday_s = _day(today_s - 1)
         self.start_s = _hour(_moment(start, now_s, yesterday_s))
-        self.end_s = _hour(_moment(end, now_s, today_s))
+        self.end_s = _hour(min(now_s, _moment(end, now_s, today_s)))  # later hours are not over
         if self.end_s <= self.start_s:
             self.end_s = self.start_s + 3600
 

@@ -74,8 +74,9 @@ class Steering:
                 self._refused = finder.refusal
                 return
             goes_on = part is not None and part.goes_on(index)
-            if not parts and not goes_on:
-                self.error(text, Errno.ESLURM_INVALID_JOB_ID)
+            absent = text if not parts else finder.absent(text, parts)
+            if absent and not goes_on:
+                self.error(absent[:_LONGEST_ID], Errno.ESLURM_INVALID_JOB_ID)
             # If there are several, those that are over do not matter, unless all are over.
             several = goes_on or any(job.state not in TERMINAL_STATES for job, _ in parts)
             for job, tasks in parts if part is None else part.records(index, parts):
