@@ -11,9 +11,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from pyslurm_ng.base.numbers import REQ_OPEN_TRUNCATE
+from pyslurm_ng.ctld.nodes.orders import credential_of
 from pyslurm_ng.d.__main__ import _open_log
 from pyslurm_ng.d.controllers.registration import Registration
 from pyslurm_ng.d.core.actions import RunEpilog, RunProlog, TellUnkillable
@@ -24,15 +26,19 @@ from pyslurm_ng.d.node.bad_setup import BadSetup
 from pyslurm_ng.d.node.health import HealthCheck
 from pyslurm_ng.d.node.setup import Options, load_setup
 from pyslurm_ng.d.requests.service import NodeStreams
+from pyslurm_ng.d.spec.job_spec import step_spec
+from pyslurm_ng.d.spec.node_setup import Account
 from pyslurm_ng.d.spool.spool import Spool
 from pyslurm_ng.d.stepd.step_cgroup import StepCgroup
 from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.up.ports import free_row
+from pyslurm_ng.wire import node_messages as nm
 from tests.compat.node_room import CONF, CPUS, Node
 from tests.d.stepd.hung_files import HungFiles, hung_files
 from tests.d.stepd.supervised import Template
 from tests.world.logs import LineLog
+from tests.world.site import Site
 
 MIB = 1 << 20
 
@@ -110,12 +116,27 @@ def test_task_affinity(template: Template, value: str) -> None:
 @pytest.mark.parametrize("where", ["node", "partition"])
 def test_cpu_bind_of_a_line(tmp_path: Path, where: str) -> None:
     """CpuBind of a node's or a partition's line binds steps that have no option of their own."""
-    bound = Node(tmp_path, "TaskPlugin=task/affinity").step()["tasks"][0]
-    assert bound["cpus"]
-    lines: dict[str, Any] = {where: "CpuBind=none"}
-    assert not Node(tmp_path, "TaskPlugin=task/affinity", **lines).step()["tasks"][0]["cpus"]
-    both = Node(tmp_path, "TaskPlugin=task/affinity", node="CpuBind=core", partition="CpuBind=none")
-    assert both.step()["tasks"][0]["cpus"] == bound["cpus"]
+
+    def kind(node: str, partition: str) -> str:
+        conf = (
+            f"NodeName=b[1-2] CPUs=2 {node}\nNodeName=b3 CPUs=2\n"
+            f"PartitionName=p Nodes=b[1-3] {partition}"
+        )
+        site = Site(conf)
+        job = site.running(partition="p", ntasks=4, nodes_min=2, nodes_max=2)
+        credential = credential_of(site.cluster, job, wall_us=0, nonce=b"", addresses=((), ""))
+        return credential.bind_kind
+
+    lines = {"node": ("CpuBind=none", ""), "partition": ("", "CpuBind=none")}
+    assert kind("", "") == ""
+    assert kind(*lines[where]) == "none"
+    assert kind("CpuBind=core", "CpuBind=none") == "core"
+    node = Node(tmp_path, "TaskPlugin=task/affinity")
+    assert node.step()["tasks"][0]["cpus"]
+    credential = msgspec.structs.replace(node.credential(0), bind_kind="none")
+    launch = nm.LaunchStep(credential=b"", cwd="/", programs=[nm.Program(["true"])])
+    bound = step_spec(node.setup.node, credential, launch, Account((os.getgid(),)))
+    assert not bound["tasks"][0]["cpus"]
 
 
 def test_oom_kill_step(tmp_path: Path) -> None:

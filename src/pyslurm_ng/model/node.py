@@ -101,6 +101,7 @@ class NodeSpec(Struct, array_like=True, frozen=True, gc=False):
     restricted_cores_per_gpu: int = 0  # reserved for jobs with GPUs
     is_special_first: bool = False  # specialised cores are the first of the sockets
     suspend_time_s: int = NO_VAL  # the SuspendTime= of its line; NO_VAL: of its partitions
+    cpu_bind: str = ""  # to what tasks are bound by default
 
 
 class NodeFacts(Struct, array_like=True, frozen=True, gc=False):

@@ -102,6 +102,7 @@ class JobCredential(Struct, frozen=True, omit_defaults=True, kw_only=True, gc=Fa
     nonce: bytes = b""
     sluid: str = ""
     het_components: tuple[HetComponent, ...] = ()  # for the script of a heterogeneous job
+    bind_kind: str = ""  # CpuBind of the nodes or the partition
     issuer: str = ""  # the node whose step manager signed it; "" for slurmctld
     manager_address: tuple[str, int] = ("", 0)  # of the batch host, if it manages the job's steps
     managed: ManagedNodes | None = None  # for that node alone

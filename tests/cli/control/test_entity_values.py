@@ -34,8 +34,8 @@ def yes_or_no(key: str) -> str:
         ("State=MIXED", "slurm_update error: Invalid node state specified\n"),
         ("State=RESUME", "slurm_update error: Invalid node state specified\n"),
         ("State=POWER_UP", "slurm_update error: Invalid node state specified\n"),
-        ("CpuBind=core", "Update of this parameter is not supported: CpuBind=core\n"
-         "Request aborted\n"),
+        ("CpuBind=x", f"{PREFIX} Invalid input CpuBind=x\n"),
+        ("CpuBind=", f"{PREFIX} Invalid input CpuBind=\n"),
     ],
 )  # fmt: skip
 def test_nodes(word: str, lines: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,6 +121,18 @@ def test_creation_has_its_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
     printed = run(monkeypatch, "create PartitionName=new Nodes=unknown")
     text = "Error creating the partition: Invalid node name specified\n"
     assert printed == Printed("", text, 1)
+
+
+def test_the_binding_of_a_partition_is_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As scontrol's manual says; no word is not the same."""
+    reference = queue()
+    for words in ("CpuBind=core", "CpuBind=off"):
+        line = ["scontrol", "update", "PartitionName=debug", words]
+        assert run_command(monkeypatch, reference, "root", line) == Printed("", "", 0)
+    shown = run_command(monkeypatch, reference, "root", ["scontrol", "show", "part", "debug"])
+    assert "CpuBind" not in shown.stdout
+    refused = run(monkeypatch, "update PartitionName=debug CpuBind=")
+    assert refused == Printed("", f"{PREFIX} Invalid input CpuBind=\n", 1)
 
 
 @pytest.mark.parametrize(

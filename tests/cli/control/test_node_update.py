@@ -104,3 +104,18 @@ def test_an_address_that_a_node_says_itself_holds(monkeypatch: pytest.MonkeyPatc
     assert hosts(reference)[0][0] == "10.0.0.9"
     reference.apply([ev.NodeRegistered(facts=facts, **at)])  # type: ignore[arg-type]
     assert hosts(reference)[0][0] == "10.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [("core", "CpuBind=cores "), ("Threads", "CpuBind=threads "), ("none", "CpuBind=none ")],
+)
+def test_nodes_get_another_default_binding(
+    value: str, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is shown behind the architecture, as in Slurm; `off` takes it away."""
+    reference = queue()
+    assert run(monkeypatch, reference, f"update NodeName=n1 CpuBind={value}").code == 0
+    assert shown in run(monkeypatch, reference, "show node n1").stdout.splitlines()[0] + " "
+    assert run(monkeypatch, reference, "update NodeName=n1 CpuBind=off").code == 0
+    assert "CpuBind" not in run(monkeypatch, reference, "show node n1").stdout

@@ -26,6 +26,8 @@ def is_refused(name: str, value: str) -> bool:
     """Return whether scontrol does not take what slurm.conf would take."""
     if name == "gracetime" and value.isdigit():
         return int(value) > _MOST
+    if name == "cpubind" and not value:
+        return True  # `off` is what takes it away
     return name in _NO_MINUS and value.startswith("-")
 
 
@@ -62,7 +64,9 @@ def plain(name: str, value: str) -> str:
     if name in ("maxnodes", "minnodes") and value[-1:] in ("k", "K", "m", "M"):
         digits = value[:-1]
         return str(int(digits) << (10 if value[-1] in "kK" else 20)) if digits.isdigit() else value
-    return value.removesuffix("s") if name == "cpubind" else value
+    if name != "cpubind":
+        return value
+    return "" if value.lower() == "off" else value.removesuffix("s")
 
 
 def job_defaults(word: str) -> "dict[str, str]":

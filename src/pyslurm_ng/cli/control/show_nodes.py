@@ -64,7 +64,7 @@ def node_lines(row: "Row", dates: Dates, detail: int) -> "list[str]":
     arch = f" Arch={row['arch']}" if row["arch"] else ""
     version = f" Version={row['version']}" if row["version"] else ""
     lines = [
-        f"NodeName={row['name']}{arch} CoresPerSocket={row['cores']} ",
+        f"NodeName={row['name']}{arch}{_bind(row)} CoresPerSocket={row['cores']} ",
         f"CPUAlloc={row['cpus_alloc']} CPUEfctv={row['cpus_effective']} CPUTot={row['cpus']}"
         f" CPULoad={load_text(row['cpu_load_hundredths'])}",
         f"AvailableFeatures={null(row['features'])}",
@@ -166,6 +166,12 @@ def _unlimited(count: int) -> "str | int":
     return "UNLIMITED" if count >= NO_VAL else count
 
 
+def _bind(row: "Row") -> str:
+    """Return the default binding of a node or a partition, nothing where none is set."""
+    kind = row["cpu_bind"]
+    return f" CpuBind={kind}{'s' * (kind != 'none')}" if kind else ""
+
+
 def partition_lines(row: "Row", preempt_mode: str) -> "list[str]":
     """Return the lines of one partition."""
     accounts = f"AllowAccounts={_everybody(row['allow_accounts'])}"
@@ -174,8 +180,7 @@ def partition_lines(row: "Row", preempt_mode: str) -> "list[str]":
     qos = f"AllowQos={_everybody(row['allow_qos'])}"
     if row["deny_qos"] and not row["allow_qos"]:
         qos = f"DenyQos={','.join(row['deny_qos'])}"
-    kind = row["cpu_bind"]
-    bind = f" CpuBind={kind}{'s' * (kind != 'none')}" if kind else ""
+    bind = _bind(row)
     over = row["over_time_limit_min"]
     over_text = "NONE" if over == NO_VAL else _unlimited(over)
     if row["def_mem_per_cpu_mib"]:

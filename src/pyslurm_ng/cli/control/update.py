@@ -57,6 +57,7 @@ NODE_STATES = (
     "ALLOCATED CANCEL_REBOOT DOWN DRAIN FAIL FUTURE IDLE MIXED NORESP POWER_DOWN POWER_DOWN_ASAP "
     "POWER_DOWN_FORCE POWER_UP RESUME UNDRAIN"
 ).split()
+_CPU_BINDS = ("none", "socket", "ldom", "core", "thread", "off")
 _NEEDS_REASON = ("DOWN", "DRAIN", "FAIL")
 PARTITION_KEYS = (
     "AllocNodes AllowAccounts AllowGroups AllowQos Alternate CpuBind Default DefaultTime "
@@ -339,6 +340,8 @@ def _node_value(name: str, value: str, word: str) -> str:
             what = "is not a valid number"
         if what:
             fail(f"scontrol: error: Weight value ({value}) {what}\nNo changes specified")
+    if name == "cpubind" and value.lower().removesuffix("s") not in _CPU_BINDS:
+        fail(f"scontrol: error: Invalid input {word}")
     if name != "state":
         return value
     state = _node_state(value)

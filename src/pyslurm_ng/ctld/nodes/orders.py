@@ -13,7 +13,7 @@ from pyslurm_ng.base.sluid import sluid_text
 from pyslurm_ng.ctld.rules.programs.program_environment import oversubscribe
 from pyslurm_ng.model.cluster import Cluster, het_components
 from pyslurm_ng.model.duty import Duty, DutyKind
-from pyslurm_ng.model.job import Job, limit_end_us
+from pyslurm_ng.model.job import Job, NodeAlloc, limit_end_us
 from pyslurm_ng.model.kept_request import whole_request
 from pyslurm_ng.model.node import spec_with_facts
 from pyslurm_ng.steps.creation import node_address
@@ -83,7 +83,16 @@ def credential_of(
         nonce=nonce,
         sluid=sluid_text(job.sluid),
         het_components=_components(cluster, job) if job.het_job_id == job.job_id else (),
+        bind_kind=_bind_kind(cluster, job, allocs),
     )
+
+
+def _bind_kind(cluster: Cluster, job: Job, allocs: Sequence[NodeAlloc]) -> str:
+    """Return CpuBind of the job's nodes if it is the same on all, else that of its partition."""
+    kinds = {cluster.node(alloc.node_id).spec.cpu_bind for alloc in allocs}
+    partition = cluster.partitions.get(job.partition)
+    of_partition = partition.cpu_bind if partition is not None else ""
+    return (kinds.pop() if len(kinds) == 1 else "") or of_partition
 
 
 def _components(cluster: Cluster, leader: Job) -> tuple[nm.HetComponent, ...]:

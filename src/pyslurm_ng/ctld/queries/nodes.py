@@ -88,6 +88,7 @@ NODE_FIXED = (
     "restricted_cores",
     "mcs_label",
     "suspend_time_s",
+    "cpu_bind",
 )
 NODE_SOFT = ("cpu_load_hundredths", "free_mem_mib", "last_seen_us", "is_planned", "is_blocked")
 NODE_FIELDS = [*NODE_FIXED, *NODE_SOFT]
@@ -373,6 +374,7 @@ def _node_values(
         _restricted_shown(node) if spec.restricted_cores_per_gpu else "",
         mcs_label,
         INFINITE if spec.suspend_time_s == NO_VAL else spec.suspend_time_s,
+        spec.cpu_bind,
     )
     assert len(values) == len(NODE_FIXED)
     return values

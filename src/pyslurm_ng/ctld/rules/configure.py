@@ -225,6 +225,7 @@ def node_spec(node: NodeConf, *, is_special_first: bool = False) -> NodeSpec:
         restricted_cores_per_gpu=node.restricted_cores_per_gpu,
         is_special_first=is_special_first,
         suspend_time_s=node.suspend_time_s,
+        cpu_bind=node.cpu_bind,
     )
 
 
@@ -279,6 +280,7 @@ def _partition(line: PartitionConf, node_ids: dict[str, int], rule: str) -> Part
         topology=line.topology,
         tres_billing_weights=line.tres_billing_weights,
         billing_rule=rule,
+        cpu_bind=line.cpu_bind,
     )
 
 

@@ -420,9 +420,7 @@ def _step_binding(
 ) -> task_binding.StepBinding:
     """Return how a step's tasks are to be bound: as srun says, else as the configuration does."""
     is_shell = credential.step_id == STEP_INTERACTIVE  # all of the job's CPUs here are its own
-    kind, fallback, is_verbose = task_binding.configured_kind(
-        setup.conf, setup.node_name, credential.partition
-    )
+    kind, fallback, is_verbose = task_binding.configured_kind(setup.conf, credential.bind_kind)
     return task_binding.StepBinding(
         cores=_cores(setup, credential),
         cpu_words=bind_words.cpu_bind("none" if is_shell else request.cpu_bind),

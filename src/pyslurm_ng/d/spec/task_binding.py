@@ -51,14 +51,13 @@ class Bound:
     variables: dict[str, str]
 
 
-def configured_kind(conf: SlurmConf, node_name: str, partition_name: str) -> tuple[str, str, bool]:
+def configured_kind(conf: SlurmConf, bind_kind: str) -> tuple[str, str, bool]:
     """Return the kind to bind to by default, the one of Autobind, and whether to tell of it.
 
-    A node's CpuBind goes before its partition's, and that before TaskPluginParam.
+    CpuBind of nodes or partitions, which slurmctld knows, goes before TaskPluginParam.
     """
     words = [word.lower() for word in conf.task_plugin_param]
-    kinds = [node.cpu_bind for node in conf.nodes if node.name == node_name]
-    kinds += [part.cpu_bind for part in conf.partitions if part.name == partition_name]
+    kinds = [bind_kind]
     kinds += [word for word in words if word in ("none", "sockets", "cores", "threads")]
     kind = next((kind.lower() for kind in kinds if kind), "")
     automatic = [word.partition("=")[2] for word in words if word.startswith("autobind=")]

@@ -33,6 +33,7 @@ KEYS = (
     "availablefeatures",
     "activefeatures",
     "comment",
+    "cpubind",
     "extra",
     "gres",
     "instanceid",
@@ -43,6 +44,7 @@ KEYS = (
     "topology",
     "nextstate",
 )
+CPU_BINDS = ("none", "socket", "ldom", "core", "thread", "off")
 NEEDS_REASON = ("DOWN", "DRAIN", "FAIL")
 STATES = (*NEEDS_REASON, "FUTURE", "IDLE", "NORESP", "RESUME", "UNDRAIN")
 _INSTANCE_LENGTH = 255  # as a slurmd may say, `bounds.LabelText`
@@ -79,6 +81,12 @@ def update_nodes(cluster: Cluster, request: UpdateNodes, context: Context) -> De
     hosts = _hosts(settings, nodes)
     if isinstance(hosts, Reject):
         return hosts
+    bind = settings.get("cpubind")
+    if bind is not None:
+        kind = bind.lower().removesuffix("s")
+        if kind not in CPU_BINDS:
+            return Reject(Errno.ESLURM_NOT_SUPPORTED, f"CpuBind={bind}")
+        resources = {**resources, "cpu_bind": "" if kind == "off" else kind}
     events: list[ev.AnyEvent] = [*instances]
     for node, host in zip(nodes, hosts, strict=True):
         if resources or host:

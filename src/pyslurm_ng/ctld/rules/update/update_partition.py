@@ -86,6 +86,9 @@ def changed_partition(
                 return nodes
             fields |= nodes
             continue
+        if key.attribute == "cpu_bind" and not value:
+            fields["cpu_bind"] = ""  # CpuBind=off
+            continue
         try:
             converted = convert(key, value)
         except BadValue as problem:
