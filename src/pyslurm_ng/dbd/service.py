@@ -101,8 +101,7 @@ class Service:
         )
         self.faults = Faults(log)
         self._cluster_ids: dict[str, int] = {}  # `ingest` refuses those that are deleted
-        self.records = 0
-        self.retries = 0
+        self.records = self.retries = 0
         self.counts = CallCounts()
         self._controllers = Controllers(self.faults)
         self._changes = Changes(
