@@ -16,6 +16,7 @@ from pyslurm_ng.up.cluster import are_settled, summary
 @pytest.mark.parametrize(
     ("states", "count", "expected"),
     [
+        ({"n1": "idle", "c1": "idle~", "c2": "idle#"}, 3, True),
         ({"n1": "idle", "n2": "idle"}, 2, True),
         ({"n1": "idle"}, 2, False),
         ({"n1": "idle", "n2": "down"}, 2, True),

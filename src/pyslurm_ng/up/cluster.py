@@ -167,6 +167,8 @@ def node_states(sinfo: Path, env: dict[str, str]) -> dict[str, str]:
 _KEPT_OUT = ("down", "drain", "drng", "fail", "failg", "maint", "resv", "futr")
 """Compact states in which an administrator keeps a node from jobs; without `*` it answers."""
 _AT_WORK = ("idle", "mix", "alloc", "comp", "plnd")
+_POWER_MARKS = "~#%!"
+"""What sinfo puts behind the state of a node of a cloud that sleeps, wakes or is going to."""
 
 
 def are_settled(states: Mapping[str, str], count: int) -> bool:
@@ -175,12 +177,13 @@ def are_settled(states: Mapping[str, str], count: int) -> bool:
     Args:
         states: the compact state of each node, as sinfo prints it.
     """
-    return len(states) >= count and set(states.values()) <= {*_AT_WORK, *_KEPT_OUT}
+    kinds = {state.rstrip(_POWER_MARKS) for state in states.values()}
+    return len(states) >= count and kinds <= {*_AT_WORK, *_KEPT_OUT}
 
 
 def summary(states: Mapping[str, str]) -> str:
     """Return how many nodes take jobs, and by name those that do not."""
-    ready = sum(state in _AT_WORK for state in states.values())
+    ready = sum(state.rstrip(_POWER_MARKS) in _AT_WORK for state in states.values())
     if all(state == "idle" for state in states.values()):
         text = f"{ready} node{'s are' if ready != 1 else ' is'} idle"
     else:

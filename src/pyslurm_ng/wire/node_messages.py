@@ -14,9 +14,8 @@ milliseconds, and `BatchEnded` stands for it (`duty_id`). With `CLEAN` nothing o
 
 **Credentials** (`JobCredential`) say what may be started: signed by the controller
 (`wire.auth.CredentialSigner.sign_credential`), carried by LaunchBatch and PrepareJob, and given to
-srun in the reply to its CreateStep, which hands it to each node in `LaunchStep`. Everything used at
-a start comes from the credential; the request adds only what the user may choose (argv,
-environment, files).
+srun in the reply to its CreateStep, which hands it to each node in `LaunchStep`. All that a start
+uses comes from the credential; the request adds what users may choose (argv, environment, files).
 """
 
 from typing import Annotated
