@@ -58,6 +58,7 @@ def from_variables(*words: str, **environment: str) -> op.Options:
         (["-B", "1:4:1", "--ntasks-per-gpu=2"], "gpus", "2"),
         (["--exclusive", "--exclusive=user"], "flags", REQ_EXCLUSIVE_USER),
         (["--exclusive=user", "--exclusive=node"], "flags", REQ_EXCLUSIVE),
+        (["--gpus=1g.5gb:1"], "gpus", "1g.5gb:1"),
         (["-B", "*:2"], "cores_per_socket", 2),
         (["--tmp= 5"], "tmp_mib", 5),
         (["-B", "1-2"], "sockets_per_node", 1),
@@ -130,6 +131,9 @@ def test_these_are_taken(words: list[str], field: str, value: object) -> None:
         (["-w", "n2", "--ntasks-per-gpu=2"],
          "gres_job_state_validate: --ntasks-per-tres needs either a GRES GPU specification or a "
          "node/ntask specification\nInvalid generic resource (gres) specification", 1),
+        (["--gpus=2x"], "Invalid Trackable RESource (TRES) specification", 1),
+        (["--gpus-per-node=1-2"], "Invalid Trackable RESource (TRES) specification", 1),
+        (["--thread-spec=0"], 'Invalid numeric value "0" for --thread-spec.', 1),
         (["-B", "0"], "Batch job submission failed: Node count specification invalid", 1),
         (["-B", "1:0:1"], "Batch job submission failed: Node count specification invalid", 1),
         (["--time= 5"], "Invalid --time specification", 255),

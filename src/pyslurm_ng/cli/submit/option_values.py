@@ -173,7 +173,13 @@ def gpus(options: "OptionState", name: str, value: str) -> None:
     for word in value.split(","):
         kind, _, count = word.rpartition(":")
         if not (count.isascii() and count.isdigit()):
-            if kind or not count or not count.replace("_", "").replace("-", "").isalnum():
+            # Types may begin with a digit, but then they need a count: 2x is no type.
+            if (
+                kind
+                or not count
+                or count[0].isdigit()
+                or not count.replace("_", "").replace("-", "").isalnum()
+            ):
                 raise OptionError(_NO_TRES, 1)
             kind, count = count, "1"
         words.append(f"{kind}:{int(count)}" if kind else str(int(count)))

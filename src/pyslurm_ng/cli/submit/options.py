@@ -55,7 +55,7 @@ NUMBERS = {
     "segment": ("segment", 1), "threads-per-core": ("threads_per_core", 1),
     "sockets-per-node": ("sockets_per_node", 1), "cores-per-socket": ("cores_per_socket", 1),
     "ntasks-per-socket": ("ntasks_per_socket", 1), "core-spec": ("core_spec", 0),
-    "thread-spec": ("thread_spec", 0),
+    "thread-spec": ("thread_spec", 1),
 }  # fmt: skip
 """Options that are a count: the field and the least value."""
 
