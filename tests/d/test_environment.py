@@ -13,6 +13,7 @@ import pytest
 
 from pyslurm_ng.base.numbers import REQ_NTASKS_SET
 from pyslurm_ng.d.spec import environment as env, job_counts
+from pyslurm_ng.d.spec.step_mpi import step_variables
 from pyslurm_ng.model.job import GresAlloc, JobRequest, NodeAlloc
 from pyslurm_ng.wire.node_messages import HetComponent, JobCredential
 
@@ -292,3 +293,9 @@ def test_script_of_a_heterogeneous_job() -> None:
 def test_propagated_priority(mode: int, sent: str, uid: int, own: int, nice: int | None) -> None:
     """PropagatePrioProcess, as the manual describes its three values."""
     assert env.task_nice(mode, {"SLURM_PRIO_PROCESS": sent}, uid, own) == nice
+
+
+def test_a_kind_of_mpi_is_named_where_it_serves_ranks() -> None:
+    """MpiDefault=none sets no variable, as recorded of 26.11."""
+    assert step_variables("none", None) == step_variables("", None) == {}
+    assert step_variables("pmi2", None) == {"SLURM_MPI_TYPE": "pmi2"}

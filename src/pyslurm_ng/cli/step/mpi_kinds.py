@@ -50,9 +50,7 @@ def _refusal(text: str) -> str:
     why = _ABSENT.get(text)
     first = f"{text}: {why}\n" if why else ""
     return (
-        f"{first}Couldn't find the specified plugin name for mpi/{text} looking at all files\n"
-        f"cannot find mpi plugin for mpi/{text}\n"
-        f"MPI: Cannot create context for mpi/{text}\nMPI: Unable to load any plugin\n"
+        f"{first}MPI: Cannot create context for mpi/{text}\nMPI: Unable to load any plugin\n"
         f"Invalid MPI type '{text}', --mpi=list for acceptable types"
     )
 

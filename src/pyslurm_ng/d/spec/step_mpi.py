@@ -65,8 +65,8 @@ def mpi_spec(credential: JobCredential, request: LaunchStep) -> sc.MpiSpec | Non
 
 
 def step_variables(kind: str, mpi: sc.MpiSpec | None) -> dict[str, str]:
-    """Return the variables of all tasks; SLURM_MPI_TYPE only where a kind was chosen."""
-    variables = {"SLURM_MPI_TYPE": kind} if kind else {}
+    """Return the variables of all tasks; SLURM_MPI_TYPE only of a kind that serves them."""
+    variables = {"SLURM_MPI_TYPE": kind} if kind not in ("", "none") else {}
     if mpi is not None and mpi["kind"] == "pmi2":
         variables |= {"PMI_JOBID": mpi["job"], "PMI_SIZE": str(mpi["ranks"])}
     return variables
