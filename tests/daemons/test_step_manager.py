@@ -106,6 +106,19 @@ swait; echo swait $?
     assert shown[2:] == [f"{job_id}.{step}|COMPLETED" for step in range(8)]
 
 
+def test_each_task_of_an_array_has_a_manager(live_cluster: LiveCluster, work: Path) -> None:
+    """The last one has the number of the array, and its swait waits for its own steps alone."""
+    script = "srun -Q --async -n1 -o /dev/null sleep 1; swait; echo swait $?"
+    job_id = live_cluster.submit(
+        "--stepmgr", "--array=1-2", "-o", "out-%a", "--wrap", script, cwd=work
+    )
+    live_cluster.wait_for_jobs(job_id)
+    for task in (1, 2):
+        assert (work / f"out-{task}").read_text().splitlines()[-1] == "swait 0"
+    several = live_cluster.run("swait", str(job_id))
+    assert several.returncode == 2 and "several jobs have this id" in several.stderr
+
+
 def test_what_has_no_step_manager_is_named(live_cluster: LiveCluster, work: Path) -> None:
     """swait and srun --async say why they cannot."""
     plain = live_cluster.submit("--wrap", "sleep 60", cwd=work)

@@ -87,8 +87,10 @@ def _job_of(client: "Client", text: str) -> int:
     except JobIdError:
         _fail(f"{text}: cannot parse job id")
     shown = str(name.job_id) if name.job_id else text
+    # Around us is one record: the last task of an array has the array's number.
+    is_own = text == os.environ.get("SLURM_JOB_ID", "")
     try:
-        row = job_row(client, text)
+        row = job_row(client, text, is_record=is_own)
     except SlurmError as problem:
         if name.tasks and _exists(client, shown):
             _fail(f"JobId={shown}: not an array job")
@@ -141,7 +143,7 @@ def _is_over(
         if problem.code == Errno.ESLURM_ACCESS_DENIED:
             _fail(f"JobId={job_id}: {problem.text}")
     try:
-        row = job_row(controller, str(job_id))
+        row = job_row(controller, str(job_id), is_record=True)
     except SlurmError:
         return True  # it has been forgotten
     if row is None or row[3] & 0xFF not in (JobState.RUNNING, JobState.SUSPENDED, JobState.PENDING):

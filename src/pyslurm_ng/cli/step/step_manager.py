@@ -43,7 +43,7 @@ def manager_of(
     manager = own_manager(conf, job_id)
     if manager is not None:
         return manager
-    row = job_row(controller, str(job_id))
+    row = job_row(controller, str(job_id), is_record=True)
     if row is None or not row[1] & REQ_STEPMGR or not row[2]:
         return None
     from pyslurm_ng.cli.node_clients import node_clients
@@ -72,8 +72,13 @@ def end_queued(controller: Client, text: str, signal: int) -> bool:
     return True
 
 
-def job_row(controller: Client, text: str) -> "tuple[int, int, str, int] | None":
+def job_row(
+    controller: Client, text: str, *, is_record: bool = False
+) -> "tuple[int, int, str, int] | None":
     """Return id, request's flags, batch host and state of a job; None for several records.
+
+    Args:
+        is_record: the text is the id of one record, even if an array has the same.
 
     Raises:
         SlurmError: there is no such job.
@@ -86,4 +91,6 @@ def job_row(controller: Client, text: str) -> "tuple[int, int, str, int] | None"
     reply = controller.call("ShowJobs", query)
     names = ["job_id", "request_flags", "batch_host", "state"]
     rows = Table(reply["fields"], reply["records"], names).rows
+    if is_record:
+        rows = [row for row in rows if str(row[0]) == text]
     return tuple(rows[0]) if len(rows) == 1 else None
