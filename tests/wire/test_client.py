@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from pyslurm_ng.data_parser.records import OlderDaemonError
 from pyslurm_ng.wire import client as client_module, stream, table
 from pyslurm_ng.wire.client import Client, SlurmError
 from pyslurm_ng.wire.client_credentials import body_digest
@@ -170,6 +171,14 @@ def test_a_daemon_that_is_at_work_is_waited_for(
         assert caught.value.code == 5004
         assert len(calls) == 2
         client.close()
+
+
+def test_a_field_that_an_older_daemon_does_not_send_is_named(room: Room) -> None:
+    """RELIABILITY 47: a srun from after an upgrade ended with KeyError: 'step_manager'."""
+    answer = room.client().change("Reconfigure", {})
+    assert answer == {"part": 3}
+    with pytest.raises(OlderDaemonError, match=r"'step_manager'.*then slurmctld"):
+        answer["step_manager"]
 
 
 def test_a_lost_answer_is_asked_for_again_with_the_same_id(room: Room) -> None:

@@ -18,7 +18,7 @@ class OlderDaemonError(Exception):
 
 
 class Row(dict):  # type: ignore[type-arg]
-    """The fields of one row by name."""
+    """The fields of one row, or of an answer, by name."""
 
     __slots__ = ()
 

@@ -28,6 +28,7 @@ from _socket import (
 )
 from time import monotonic
 
+from pyslurm_ng.data_parser.records import Row
 from pyslurm_ng.kernels.records import unpack
 from pyslurm_ng.wire.frame import (
     FLAG_ERROR,
@@ -305,11 +306,14 @@ def connect_tcp(address: str, port: int, deadline: float) -> Link:
 
 
 def unpacked(body: bytearray) -> "dict[str, Any]":
-    """Return the map in a reply's body; raise BadFrame when there is none."""
+    """Return the map in a reply's body; raise BadFrame when there is none.
+
+    A field that it lacks is one that an older daemon does not know, and is named as such.
+    """
     try:
         fields = unpack(body)
     except ValueError as error:
         raise BadFrame("malformed", str(error)) from None
     if not isinstance(fields, dict):
         raise BadFrame("malformed", "a reply is not a map")
-    return fields
+    return Row(fields)
