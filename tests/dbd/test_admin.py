@@ -428,7 +428,7 @@ def test_coordinators_may_be_disabled(
 
 @pytest.mark.parametrize("word", ["PreserveCaseUser", "PreserveCaseAll"])
 def test_users_may_have_capitals(
-    sqlite_database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str
 ) -> None:
     """Parameters=PreserveCaseUser: Eve is another user than eve, in every command."""
     path = tmp_path / "slurmdbd.conf"
@@ -438,7 +438,7 @@ def test_users_may_have_capitals(
         f"Parameters={word}\n"
     )
     path.chmod(0o600)
-    store = sqlite_database
+    store = database
     store.keeps_users = database_of(load_configuration(Options(conf_path=str(path)))).keeps_users
     register(store)
     for line in (

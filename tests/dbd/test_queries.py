@@ -243,17 +243,17 @@ def test_steps_come_with_the_position_of_their_job(store: Database) -> None:
 
 
 @pytest.fixture
-def requeued_job(sqlite_database: Database) -> Database:
+def requeued_job(database: Database) -> Database:
     """A store with one job, which waits after its first run until its delay is over."""
-    register(sqlite_database)
-    record(sqlite_database, configured(T))
-    record(sqlite_database, submitted(minute(0), 1), *started(minute(1), 1, on(1)))
+    register(database)
+    record(database, configured(T))
+    record(database, submitted(minute(0), 1), *started(minute(1), 1, on(1)))
     record(
-        sqlite_database,
+        database,
         ev.JobCompleting(minute(2), 1, 5, 256, 0, 9, ()),
         ev.JobRequeued(minute(2), 1, 1, NOW + 60 * SECOND),
     )
-    return sqlite_database
+    return database
 
 
 def test_a_requeued_job_cancelled_before_its_delay_is_over_is_shown(requeued_job: Database) -> None:
@@ -269,38 +269,38 @@ def test_a_requeued_job_is_shown_before_its_delay_is_over(requeued_job: Database
     assert select(requeued_job, states=["PENDING"], start_us=NOW) == []
 
 
-def test_a_job_never_eligible_is_in_no_window(sqlite_database: Database) -> None:
+def test_a_job_never_eligible_is_in_no_window(database: Database) -> None:
     """Cancelled while held or waiting for another: only `sacct -j` shows it, as with Slurm."""
-    register(sqlite_database)
-    record(sqlite_database, configured(T))
+    register(database)
+    record(database, configured(T))
     record(
-        sqlite_database,
+        database,
         submitted(T, 1, eligible_us=0),
         ev.JobEnded(minute(1), 1, 4, cancelled_by=0),
     )
-    record(sqlite_database, submitted(T, 2), ev.JobEnded(minute(1), 2, 4, cancelled_by=0))
-    assert select(sqlite_database, start_us=T, end_us=NOW) == [2]
-    assert select(sqlite_database, end_us=NOW, jobs=[JobSelector(1)]) == [1]
+    record(database, submitted(T, 2), ev.JobEnded(minute(1), 2, 4, cancelled_by=0))
+    assert select(database, start_us=T, end_us=NOW) == [2]
+    assert select(database, end_us=NOW, jobs=[JobSelector(1)]) == [1]
 
 
-def test_components_alone_or_with_the_whole_job(sqlite_database: Database) -> None:
+def test_components_alone_or_with_the_whole_job(database: Database) -> None:
     """A leader's id means all components, another's only that one, unless --whole-hetjob."""
-    register(sqlite_database)
-    record(sqlite_database, configured(T))
+    register(database)
+    record(database, configured(T))
     parts = [
         msgspec.structs.replace(submitted(minute(0), 1 + offset), het_job_id=1, het_offset=offset)
         for offset in range(3)
     ]
-    record(sqlite_database, *parts, submitted(minute(0), 9))
-    assert select(sqlite_database, jobs=[JobSelector(1)]) == [1, 2, 3]
-    assert select(sqlite_database, jobs=[JobSelector(2)]) == [2]
-    assert select(sqlite_database, jobs=[JobSelector(1, -1, 2)]) == [3]
+    record(database, *parts, submitted(minute(0), 9))
+    assert select(database, jobs=[JobSelector(1)]) == [1, 2, 3]
+    assert select(database, jobs=[JobSelector(2)]) == [2]
+    assert select(database, jobs=[JobSelector(1, -1, 2)]) == [3]
     for selector in (JobSelector(2), JobSelector(1, -1, 2)):
-        assert select(sqlite_database, jobs=[selector], whole_het_job=True) == [1, 2, 3]
-    assert select(sqlite_database, jobs=[JobSelector(9)], whole_het_job=True) == [9]
-    assert select(sqlite_database, jobs=[JobSelector(1)], only_named_components=True) == [1]
-    assert select(sqlite_database, jobs=[JobSelector(1, -1, 2)], only_named_components=True) == [3]
-    assert select(sqlite_database, jobs=[JobSelector(9)], only_named_components=True) == [9]
+        assert select(database, jobs=[selector], whole_het_job=True) == [1, 2, 3]
+    assert select(database, jobs=[JobSelector(9)], whole_het_job=True) == [9]
+    assert select(database, jobs=[JobSelector(1)], only_named_components=True) == [1]
+    assert select(database, jobs=[JobSelector(1, -1, 2)], only_named_components=True) == [3]
+    assert select(database, jobs=[JobSelector(9)], only_named_components=True) == [9]
 
 
 def test_pairs_of_job_and_task_are_not_mixed(store: Database) -> None:

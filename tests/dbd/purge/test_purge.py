@@ -318,7 +318,7 @@ def test_what_is_archived_can_be_taken_back(store: Database, folder: Path) -> No
 )
 @pytest.mark.parametrize("word", ["yes", "no"])
 def test_each_kind_has_its_own_archive(
-    sqlite_database: Database,
+    database: Database,
     folder: Path,
     purge_key: str,
     archive_key: str,
@@ -326,7 +326,7 @@ def test_each_kind_has_its_own_archive(
     word: str,
 ) -> None:
     """Its rows go, and are in a file of ArchiveDir if Archive says so; nothing of others goes."""
-    store = one_of_each(sqlite_database)
+    store = one_of_each(database)
     roll_up(store, at("15:00:10") + 48 * HOUR)
     keys = [column.name for column in table.primary_key.columns]
     before = rows(store, table, *keys)
