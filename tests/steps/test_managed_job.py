@@ -127,7 +127,7 @@ def more(alloc: NodeAlloc, **changes: Any) -> NodeAlloc:
 
 
 def test_no_credential_of_a_step_manager_reaches_beyond_its_job() -> None:
-    """Each node compares the share with what the controller signed, field by field."""
+    """RELIABILITY 57: each node compares a share with what the controller signed of the job."""
     good = signed()
     first, *others = good.allocs
     assert outside(good, None) == ""

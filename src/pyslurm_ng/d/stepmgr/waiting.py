@@ -60,6 +60,7 @@ class WaitingSteps:
         self._turns = count(1)
         self._count = 0
         self.queued_bytes = 0
+        self._queued: dict[int, WaitingStep] = {}  # by their numbers
 
     def __len__(self) -> int:
         return self._count
@@ -76,6 +77,8 @@ class WaitingSteps:
         """Let a step wait behind all others."""
         waiting.turn = next(self._turns)
         self.queued_bytes += waiting.size
+        if waiting.queued is not None:
+            self._queued[waiting.step_id] = waiting
         self._by_shape.setdefault(_shape(waiting.request), OrderedDict())[waiting.turn] = waiting
         self._count += 1
 
@@ -87,16 +90,17 @@ class WaitingSteps:
             return
         self._count -= 1
         self.queued_bytes -= waiting.size
+        self._queued.pop(waiting.step_id, None)
         if not alike:
             del self._by_shape[shape]
 
     def queued(self, step_id: int) -> WaitingStep | None:
         """Return the queued step of a number."""
-        return next((waiting for waiting in self if waiting.step_id == step_id), None)
+        return self._queued.get(step_id)
 
     def notes(self) -> list[tuple[bytes, bytes]]:
         """Return the records of the steps that wait without an srun."""
-        return [(QUEUED, queued_note(waiting)) for waiting in self if waiting.queued is not None]
+        return [(QUEUED, queued_note(waiting)) for waiting in self._queued.values()]
 
     def has_alike(self, request: CreateStep) -> bool:
         """Return whether a step that asks for the same waits already."""
