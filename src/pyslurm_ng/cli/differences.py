@@ -10,6 +10,7 @@ _SIBLINGS = "a job is of the cluster that it is sent to, and has no siblings in 
 _PARSER = "v0.0.46 only; other versions of the data parser are refused"
 
 OPTIONS: dict[str, str] = {
+    "async": "streams are files, slurm-%J.out unless named; options that need an srun are refused",
     "cluster-constraint": f"kept and shown; {_SIBLINGS}",
     "cpu-freq": "set on the step's CPUs where the kernel has cpufreq; listings do not show it",
     "ctld": "every request goes to slurmctld",

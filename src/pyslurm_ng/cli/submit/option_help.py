@@ -249,7 +249,7 @@ HELP = {
     "sockets-per-node": ("S", 3, "only nodes with at least this many sockets"),
     "spread-job": ("", 0, "as many nodes as possible, tasks even"),
     "spread-segments": ("", 1, "block topology: no two segments of the job on the same base block"),
-    "stepmgr": ("", 0, "steps are created by the extern stepd of the job, not the controller"),
+    "stepmgr": ("", 0, "the steps of the job are created on its first node, not by the controller"),
     "switches": (
         "max-switches[@max-time]",
         0,
