@@ -6,8 +6,10 @@ open (`dbd.association_calls`), and its next such call says up to which record i
 disk. One question is on its way to a controller at a time; queries that come meanwhile share the
 next one.
 
-A query waits for `WAIT_S` at most, and not at all where no controller is connected or where it is
-far behind: then it answers with what there is, and says that the newest records may be missing.
+A query waits for `WAIT_S` until the controller has said up to where its journal goes, and for
+`STORED_S` until the database has that: it may be slow, and works. It does not wait at all where no
+controller is connected or where it is far behind: then it answers with what there is, and says that
+the newest records may be missing.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 WAIT_S = 2.0
+STORED_S = 8.0
 MOST_BEHIND = 10_000
 """Records; a controller that lacks more of them catches up with a long absence."""
 
@@ -129,4 +132,15 @@ class NewestRecords:
     def _give_up(self, query: _Held) -> None:
         """Answer all the same; a silent controller delays no further query until it is heard."""
         for name in list(query.clusters):
-            self.gone(name)
+            if all(other is not query for _, other in self._journals[name].due):
+                self.gone(name)
+        if query.clusters:
+            loop = asyncio.get_running_loop()
+            query.timer = loop.call_later(STORED_S, self._give_up_due, query)
+
+    def _give_up_due(self, query: _Held) -> None:
+        """Answer before the database has stored everything; the next query waits all the same."""
+        for name in list(query.clusters):
+            journal = self._journals[name]
+            journal.due = [(due, other) for due, other in journal.due if other is not query]
+            self._have_seen(name, [query], is_behind=True)
