@@ -92,7 +92,8 @@ def parse(body: bytes) -> "dict[str, Any]":
         fields = unpack(body)
     except ValueError:
         fields = None
-    shape = _FIELDS.get(fields.get("do", "")) if isinstance(fields, dict) else None
+    what = fields.get("do") if isinstance(fields, dict) else None
+    shape = _FIELDS.get(what) if isinstance(what, str) else None  # a list has no hash
     if shape is None:
         raise step_io.BadStepFrame("MPI: no message that is known")
     assert isinstance(fields, dict)
