@@ -30,17 +30,17 @@ COMMANDS = ("squeue", "sinfo", "sbatch --wrap", "scancel", "scontrol show job", 
 
 def measures(cluster: Cluster, name: str) -> dict[str, Callable[[], float]]:
     """Return how to time each command. All jobs are held and have this name."""
-    held = ("--hold", "-J", name, "-o", "/dev/null", "--wrap", "true")
-    job_id = cluster.run("sbatch", "--parsable", *held).strip()
+    options = ("--hold", "-J", name, "-o", "/dev/null", "--wrap", "true")
+    job_id = cluster.run("sbatch", "--parsable", *options).strip()
 
     def scancel_seconds() -> float:
         """Submit a job before the clock runs, then cancel it."""
-        return cluster.seconds("scancel", cluster.run("sbatch", "--parsable", *held).strip())
+        return cluster.seconds("scancel", cluster.run("sbatch", "--parsable", *options).strip())
 
     return {
         "squeue": lambda: cluster.seconds("squeue"),
         "sinfo": lambda: cluster.seconds("sinfo"),
-        "sbatch --wrap": lambda: cluster.seconds("sbatch", *held),
+        "sbatch --wrap": lambda: cluster.seconds("sbatch", *options),
         "scancel": scancel_seconds,
         "scontrol show job": lambda: cluster.seconds("scontrol", "show", "job", job_id),
         "sacct -j": lambda: cluster.seconds("sacct", "-j", job_id),

@@ -202,10 +202,10 @@ class HourRows:
             suspended = (*suspended, Span(_second(row.suspend_start_us), _ENDLESS_S))
         # The record of a run that has changed its size goes on with an earlier one.
         is_first = row.sluid == row.original_sluid
-        held = amounts(row.tres_allocated) if row.start_us else {}
-        energy_j = held.get("energy", 0)
+        tres = amounts(row.tres_allocated) if row.start_us else {}
+        energy_j = tres.get("energy", 0)
         if energy_j:
-            held = {name: amount for name, amount in held.items() if name != "energy"}
+            tres = {name: amount for name, amount in tres.items() if name != "energy"}
         return Job(
             row.association_id,
             self._qos_ids.get(row.qos, 0),
@@ -214,7 +214,7 @@ class HourRows:
             _second(row.eligible_us),
             _second(row.start_us),
             _second(row.end_us),
-            held,
+            tres,
             row.cpus_requested * waiting_tasks(row.array_tasks) if is_first else 0,
             suspended,
             row.reservation,
