@@ -8,6 +8,7 @@ same submission.
 """
 
 _LETTERS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_PAIRS = [first + second for first in _LETTERS for second in _LETTERS]
 _VALUES = {letter: value for value, letter in enumerate(_LETTERS)}
 _CLUSTER = 1 << 54
 _TEXT_LENGTH = 14
@@ -32,11 +33,13 @@ def sluid_text(number: int) -> str:
     """Return the number as users see it, empty for 0."""
     if not number:
         return ""
-    letters = []
-    for _ in range(13):
-        letters.append(_LETTERS[number & 31])
-        number >>= 5
-    return "s" + "".join(reversed(letters))
+    # By pairs, since listings have one for each job: a loop over letters takes four times as long.
+    pairs = _PAIRS
+    return (
+        f"s{_LETTERS[number >> 60 & 31]}{pairs[number >> 50 & 1023]}{pairs[number >> 40 & 1023]}"
+        f"{pairs[number >> 30 & 1023]}{pairs[number >> 20 & 1023]}{pairs[number >> 10 & 1023]}"
+        f"{pairs[number & 1023]}"
+    )
 
 
 def sluid_of(text: str) -> int:

@@ -246,25 +246,12 @@ def _allocation(
     allocation = []
     for index, row in enumerate(rows):
         name, count, _, mem, _, sockets, cores, core_ids, used, used_ids, used_mem = row
-        own_cores, busy = set(_ids(core_ids)), set(_ids(used_ids))
         allocation.append({
             "index": index,
             "name": name,
             "cpus": {"count": count, "used": used},
             "memory": {"used": used_mem, "allocated": mem},
-            "sockets": [
-                {
-                    "index": socket,
-                    "cores": [
-                        {
-                            "index": core,
-                            "status": _core_status(socket * cores + core, own_cores, busy),
-                        }
-                        for core in range(cores)
-                    ],
-                }
-                for socket in range(sockets)
-            ],
+            "sockets": _sockets(sockets, cores, core_ids, used_ids),
         })  # fmt: skip
     return {
         "select_type": ["CR_CORE_MEMORY"],
@@ -278,6 +265,33 @@ def _allocation(
         "cpus": cpus,
         "threads_per_core": number(0, is_set=False),
     }
+
+
+_known_sockets: "dict[tuple[int, int, str, str], list[dict[str, Any]]]" = {}
+
+
+def _sockets(*asked: "Any") -> "list[dict[str, Any]]":
+    """Return the cores of each socket; many jobs have the same ones, so they are made once."""
+    made = _known_sockets.get(asked)
+    if made is None:
+        if len(_known_sockets) > _MOST_SOCKETS:
+            _known_sockets.clear()
+        made = _known_sockets[asked] = _made_sockets(*asked)
+    return made
+
+
+def _made_sockets(sockets: int, cores: int, core_ids: str, used_ids: str) -> "list[dict[str, Any]]":
+    own_cores, busy = set(_ids(core_ids)), set(_ids(used_ids))
+    return [
+        {
+            "index": socket,
+            "cores": [
+                {"index": core, "status": _core_status(socket * cores + core, own_cores, busy)}
+                for core in range(cores)
+            ],
+        }
+        for socket in range(sockets)
+    ]
 
 
 def _ids(text: str) -> "list[int]":
@@ -294,6 +308,9 @@ def _ids(text: str) -> "list[int]":
 # NUMBER that may be missing (None), a STEP's id, or an object (OWN).
 STATIC, SHARED, TEXT, NUMBER, STEP, OWN = range(6)
 Key = tuple[str, int, tuple[str, ...], "Any"]
+_MOST_SOCKETS = 1024
+UNIQUE = frozenset(("job_id", "stdin_expanded", "stdout_expanded", "stderr_expanded"))
+"""Texts that no two jobs share: nothing is gained by remembering them."""
 _PATH = ("work_dir", "array_job_id", "job_id", "array_task_id", "user_name", "name", "batch_host")
 _PLANNED = ("state", "start_us", "expected_start_us")
 

@@ -3,7 +3,7 @@
 from operator import itemgetter
 
 from pyslurm_ng.data_parser.envelope import NEWEST
-from pyslurm_ng.data_parser.job_keys import KEYS, NUMBER, OWN, SHARED, STATIC, STEP, TEXT
+from pyslurm_ng.data_parser.job_keys import KEYS, NUMBER, OWN, SHARED, STATIC, STEP, TEXT, UNIQUE
 from pyslurm_ng.data_parser.json_text import encode
 from pyslurm_ng.data_parser.records import Table, slices
 
@@ -80,6 +80,8 @@ class Compact:
         )
 
 
+_MOST_KNOWN = 10_000
+"""Texts that are remembered for one key, or for some that belong together."""
 Layout = type[Indented] | type[Compact]
 
 
@@ -138,16 +140,59 @@ def _own_piece(key: "Key", table: Table, layout: Layout) -> "Piece":
     lead = layout.lead(name)
     pick = itemgetter(*columns)
     if kind == TEXT:
+        if name in UNIQUE:
+            if len(columns) == 1:
+                return lambda row: lead + make(pick(row))
+            return lambda row: lead + make(*pick(row))
         if len(columns) == 1:
-            return lambda row: lead + make(pick(row))
-        return lambda row: lead + make(*pick(row))
+            return _remembered(pick, lambda value: lead + make(value))
+        return _remembered(pick, lambda values: lead + make(*values))
     if kind == STEP:
         step = layout.step
         return lambda row: lead + step(*make(*pick(row)))
-    text_of = layout.number if kind == NUMBER else layout.value
-    if len(columns) == 1:
-        return lambda row: lead + text_of(make(pick(row)))
-    return lambda row: lead + text_of(make(*pick(row)))
+    if kind == NUMBER:
+        number = layout.number
+        if len(columns) == 1:
+            return _remembered(pick, lambda value: lead + number(make(value)))
+        return _remembered(pick, lambda values: lead + number(make(*values)))
+    return _own_object(columns, lambda *values: lead + layout.value(make(*values)))
+
+
+def _own_object(columns: "list[int]", text_of: "Callable[..., str]") -> "Piece":
+    """Return a piece of what a job has allocated; waiting jobs all have nothing."""
+    first, rest = columns[0], columns[1:]
+    pick_rest = itemgetter(*rest) if len(rest) > 1 else None
+    nothing: dict[Any, str] = {}
+
+    def piece(row: "tuple[Any, ...]") -> str:
+        rows = row[first]
+        others = pick_rest(row) if pick_rest is not None else ()
+        if rows:
+            return text_of(rows, *others)
+        text = nothing.get(others)
+        if text is None:
+            if len(nothing) > _MOST_KNOWN:
+                nothing.clear()
+            text = nothing[others] = text_of(rows, *others)
+        return text
+
+    return piece
+
+
+def _remembered(pick: "Callable[[Any], Any]", text_of: "Callable[[Any], str]") -> "Piece":
+    """Return a piece that makes the text of a value once: most jobs have most times in common."""
+    known: dict[Any, str] = {}
+
+    def piece(row: "tuple[Any, ...]") -> str:
+        value = pick(row)
+        text = known.get(value)
+        if text is None:
+            if len(known) > _MOST_KNOWN:
+                known.clear()
+            text = known[value] = text_of(value)
+        return text
+
+    return piece
 
 
 def _shared_piece(keys: "list[Key]", table: Table, cluster: str, layout: Layout) -> "Piece":
@@ -177,7 +222,7 @@ def _shared_piece(keys: "list[Key]", table: Table, cluster: str, layout: Layout)
         key = pick(row)
         text = known.get(key)
         if text is None:
-            if len(known) > 10_000:
+            if len(known) > _MOST_KNOWN:
                 known.clear()
             text = known[key] = text_of(row)
         return text
