@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -187,3 +188,31 @@ def test_no_other_site_logs_a_visitor_in(headers: dict[str, str], status: int) -
     answer = front(None, "", more=routes).request("POST", "/login", body, form)
     assert answer.status == status
     assert ("set-cookie" in answer.headers) == (status == 303)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\r\nb\n", "a\nb\n"),
+        ("10%\r20%\r30%\n", "30%\n"),
+        ("\x1b[31mred\x1b[0m \x1b]0;title\x07x", "red x"),
+        ("a\x00b\x9bc\t\u202ed", "a\ufffdb\ufffdc\t\ufffdd"),
+        ("<script>", "<script>"),  # the page escapes it
+    ],
+)
+def test_output_is_shown_as_a_terminal_would(text: str, shown: str) -> None:
+    """Nothing in it moves the reader's text; progress bars are one line."""
+    assert views.plain_lines(text) == shown
+
+
+def test_the_end_of_the_output_is_shown() -> None:
+    """From the first whole line; what a job prints is text."""
+
+    class Answers:
+        def call(self, kind: str, fields: Any, timeout_s: float = 0) -> Any:
+            assert (kind, fields) == ("ReadOutput", {"job": "7", "stream": "err"})
+            return {"data": b"rt\n<b>\xff", "offset": 5, "size": 12, "path": "/o", "node": "n1",
+                    "is_over": False}  # fmt: skip
+
+    shown = views.output(SimpleNamespace(controller=Answers()), "7", "err")  # type: ignore[arg-type]
+    assert (shown["content"], shown["is_cut"], shown["size"]) == ("<b>\ufffd", True, 12)

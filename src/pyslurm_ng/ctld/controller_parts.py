@@ -35,6 +35,7 @@ from pyslurm_ng.ctld.open_calls import event_feed
 from pyslurm_ng.ctld.open_calls.allocations import Allocations
 from pyslurm_ng.ctld.open_calls.job_watch import JobWatch
 from pyslurm_ng.ctld.open_calls.notices import Notices
+from pyslurm_ng.ctld.open_calls.output_calls import OutputCalls
 from pyslurm_ng.ctld.open_calls.step_calls import StepCalls
 from pyslurm_ng.ctld.programs.completion_sender import CompletionSender
 from pyslurm_ng.ctld.programs.fences import Fences
@@ -346,6 +347,8 @@ class ControllerParts:
         self.fences = Fences(self.writer, self.soft, conf, self.hooks, now_us=now_us, log=self._log)
         service.more["CreateToken"] = Tokens(self._beginning.identity.tokens).handle
         service.more["NotifyJob"] = Notices(self.writer, allocations, self.sender).handle
+        output = OutputCalls(self.writer, self._credentials, self.endpoint)
+        service.more["ReadOutput"] = output.handle
         in_force = lambda: self.configuration.conf  # noqa: E731
         event_feed.connect(self.writer, service.more, in_force, self._edges)
 

@@ -35,6 +35,7 @@ from pyslurm_ng.d.node.local_node import LocalNode
 from pyslurm_ng.d.node.setup import Options, Setup
 from pyslurm_ng.d.requests.administration import Administration
 from pyslurm_ng.d.requests.controller_orders import ControllerOrders
+from pyslurm_ng.d.requests.output_reader import OutputReader
 from pyslurm_ng.d.requests.service import NodeStreams
 from pyslurm_ng.d.spool.spool import Spool
 from pyslurm_ng.d.stepmgr.managers import StepManagers
@@ -148,8 +149,9 @@ class Daemon:
         self._administration = Administration(
             options, node, lease, self._accounts, self._controllers, terminate=self._ended.set
         )
+        reader = OutputReader(node, self._credentials, self._accounts, self._runner.fork_receiver)
         self._orders = ControllerOrders(
-            node, self._credentials, self._actions, self._administration
+            node, self._credentials, self._actions, self._administration, reader
         )
         self._room = SpoolRoom(node, self._runner, drained=reports.send_soon)
         self._health = HealthCheck(

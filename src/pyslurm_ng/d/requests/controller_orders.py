@@ -14,10 +14,12 @@ from pyslurm_ng.d.jobs.node_actions import NodeActions
 from pyslurm_ng.d.node.credential_checks import CredentialChecks
 from pyslurm_ng.d.node.local_node import INTERNAL, LocalNode, boot_clock_us
 from pyslurm_ng.d.requests.administration import Administration
+from pyslurm_ng.d.requests.output_reader import OutputReader
 from pyslurm_ng.wire import node_messages as nm
 from pyslurm_ng.wire.auth import AuthError
 from pyslurm_ng.wire.endpoint import Answer
 from pyslurm_ng.wire.messages import ErrorReply, Ping, Pong
+from pyslurm_ng.wire.output_messages import ReadJobFile
 
 
 class ControllerOrders:
@@ -29,8 +31,10 @@ class ControllerOrders:
         credentials: CredentialChecks,
         actions: NodeActions,
         administration: Administration,
+        reader: OutputReader,
     ) -> None:
         self._node = node
+        self._reader = reader
         self._credentials = credentials
         self._actions = actions
         self._administration = administration
@@ -49,6 +53,8 @@ class ControllerOrders:
             return
         if isinstance(message, nm.NodeOrders):
             self._obey_all(message.orders)
+        elif isinstance(message, ReadJobFile):
+            self._reader.read(message, answer)
         elif isinstance(message, nm.NodeRegisterAgain):
             self._administration.register()
         elif isinstance(message, nm.NodeReconfigure):

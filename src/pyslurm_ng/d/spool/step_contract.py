@@ -180,6 +180,17 @@ class FileSpec(TypedDict):
     group_files: list[str]  # by which the writer joins its job's control group
 
 
+class ReadSpec(TypedDict):
+    """A part of a job's output that its owner reads; `offset` of -1 means the last bytes."""
+
+    uid: int
+    gid: int
+    groups: list[int]
+    path: str
+    offset: int
+    length: int
+
+
 # Orders to a supervisor --------------------------------------------------------------------------
 
 

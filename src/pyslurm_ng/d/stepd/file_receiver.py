@@ -5,6 +5,8 @@ memory the file is part of the job's memory. Then it becomes the user for ever, 
 any path, so the user's rights decide what may be written. It sends slurmd its process id. slurmd
 sends a specification and then pieces of the file, one message each. Every message has one answer,
 an errno or 0. A file that does not come whole is removed.
+
+If the specification names a length, the process reads a part of a file instead (`file_reader`).
 """
 
 import os
@@ -15,7 +17,7 @@ from pyslurm_ng.kernels.records import pack, unpack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from pyslurm_ng.d.spool.step_contract import FileSpec
+    from pyslurm_ng.d.spool.step_contract import FileSpec, ReadSpec
 
 PIECE_BYTES = 1 << 17
 """The most data in one message; a socket pair has room for less than two such messages."""
@@ -28,11 +30,30 @@ _AT_ONCE_BYTES = 1 << 22
 def receive(channel: socket) -> None:
     """Receive one file; return when it is written or slurmd has ended."""
     channel.send(pack(os.getpid()))
-    spec: FileSpec = unpack(channel.recv(_MESSAGE_BYTES))
+    asked = unpack(channel.recv(_MESSAGE_BYTES))
+    if "length" in asked:
+        _read(channel, asked)
+    else:
+        _write_whole(channel, asked)
+
+
+def _read(channel: socket, spec: "ReadSpec") -> None:
+    """Read a part of a file instead: what a job has written, for its owner."""
+    from pyslurm_ng.d.stepd.file_reader import read
+
+    try:
+        _become(spec["uid"], spec["gid"], spec["groups"])
+    except OSError as error:
+        channel.send(pack([error.errno or 1, 0, 0, b""]))
+        return
+    read(channel, spec)
+
+
+def _write_whole(channel: socket, spec: "FileSpec") -> None:
     file = -1
     try:
         _join(spec)
-        _become(spec)
+        _become(spec["uid"], spec["gid"], spec["groups"])
         file = _open(spec)
         channel.send(pack(0))
         unpacker = zlib.decompressobj() if spec["is_packed"] else None
@@ -70,12 +91,12 @@ def _join(spec: "FileSpec") -> None:
             os.close(group)
 
 
-def _become(spec: "FileSpec") -> None:
+def _become(uid: int, gid: int, groups: "list[int]") -> None:
     if os.geteuid() == 0:
-        os.setgroups(spec["groups"])
-        os.setresgid(spec["gid"], spec["gid"], spec["gid"])
-        os.setresuid(spec["uid"], spec["uid"], spec["uid"])
-    if os.getresuid() != (spec["uid"],) * 3:
+        os.setgroups(groups)
+        os.setresgid(gid, gid, gid)
+        os.setresuid(uid, uid, uid)
+    if os.getresuid() != (uid,) * 3:
         raise PermissionError(1, "not that user")
 
 

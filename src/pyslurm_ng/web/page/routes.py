@@ -61,6 +61,8 @@ def routes(service: Service) -> list[BaseRoute]:
         "/jobs": _jobs,
         "/jobs/{job}": _job,
         "/jobs/{job}/script": _script,
+        "/jobs/{job}/output": _output,
+        "/jobs/{job}/errors": _errors,
         "/nodes": _nodes,
         "/plan": _plan,
         "/shares": _shares,
@@ -165,6 +167,14 @@ def _job(call: Call, request: Request) -> tuple[str, Context]:
 def _script(call: Call, request: Request) -> tuple[str, Context]:
     job = request.path_params["job"]
     return "script.html", {"id": job, "script": views.script(call, job)}
+
+
+def _output(call: Call, request: Request) -> tuple[str, Context]:
+    return "output.html", views.output(call, request.path_params["job"], "out")
+
+
+def _errors(call: Call, request: Request) -> tuple[str, Context]:
+    return "output.html", views.output(call, request.path_params["job"], "err")
 
 
 def _nodes(call: Call, request: Request) -> tuple[str, Context]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pwd
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,9 @@ PLAN_ROWS = 60
 PLAN_WIDTH = 1000
 ROW_HEIGHT = 18
 _EXPLAIN_S = 30.0
+OUTPUT_S = 15.0
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?)")
+"""Colours, movements of the cursor and titles of a terminal."""
 JOB_COLUMNS = [
     "job_id", "array_job_id", "array_task_id", "array_tasks", "het_job_id", "het_offset", "name",
     "user_name", "account", "partition", "qos", "state", "flags", "priority", "submit_us",
@@ -158,6 +162,24 @@ def script(call: Call, text: str) -> str:
     return content.decode("utf-8", "replace")
 
 
+def output(call: Call, text: str, stream: str) -> Row:
+    """Return the end of what a job has written to its output or errors, for its owner."""
+    reply = call.controller.call("ReadOutput", {"job": text, "stream": stream}, OUTPUT_S)
+    data: bytes = reply["data"]
+    if reply["offset"]:
+        data = data[data.find(b"\n") + 1 :]  # the first line is not whole
+    return {
+        "id": text,
+        "stream": stream,
+        "path": reply["path"],
+        "node": reply["node"],
+        "size": reply["size"],
+        "is_cut": bool(reply["offset"]),
+        "is_over": reply["is_over"],
+        "content": plain_lines(data.decode("utf-8", "replace")),
+    }
+
+
 # Nodes ----------------------------------------------------------------------------------------
 
 _GROUPS = (
@@ -188,6 +210,15 @@ def nodes(call: Call) -> Row:
         "gpus_used": sum(row["gpus_used"] for row in rows),
     }
     return {"nodes": rows, "counts": counts, "totals": totals}
+
+
+def plain_lines(text: str) -> str:
+    """Return what a terminal would show: without colours, of a progress bar its last state."""
+    text = _ESCAPES.sub("", text.replace("\r\n", "\n"))
+    lines = (line.rpartition("\r")[2] or line.rstrip("\r") for line in text.split("\n"))
+    return "".join(
+        char if char.isprintable() or char in "\n\t" else "\ufffd" for char in "\n".join(lines)
+    )
 
 
 def gpu_count(text: str) -> int:
