@@ -254,7 +254,10 @@ def up(
         click.echo(f"pyslurm-ng: no pages and no REST: {why_not}", err=True)
     click.echo(f"The cluster is up. To use it:\n  . {layout.env_file}")
     if where := cluster.pages_of(layout):
-        click.echo(f"Pages are at {where}; log in with what this prints:\n  scontrol token")
+        link = cluster.login_of(layout)
+        way = f"log in once with\n  {link}" if link else "log in with what this prints:"
+        click.echo(f"Pages are at {where}; {way}")
+        click.echo("  scontrol token" if not link else "and later with what scontrol token prints")
 
 
 @commands.command()
@@ -305,6 +308,8 @@ def status(directory: Path) -> None:
     lines, is_well = cluster.status(layout)
     for line in lines:
         click.echo(line)
+    if link := cluster.login_of(layout):
+        click.echo(f"log in to the pages once: {link}")
     sys.exit(0 if is_well else 1)
 
 

@@ -19,6 +19,8 @@ START_LIMIT_S = 30.0
 STOP_LIMIT_S = 15.0
 IDLE_LIMIT_S = 60.0
 COMMAND_LIMIT_S = 20.0
+LOGIN_S = 28_800
+
 
 Say = Callable[[str], None]
 
@@ -303,6 +305,20 @@ def pages_of(layout: Layout) -> str:
     """Return where the cluster's pages are, "" without."""
     addresses = [_address_of(program) for program in programs.running(layout)]
     return "".join(addresses).removeprefix(" at ")
+
+
+def login_of(layout: Layout) -> str:
+    """Return a link that logs the cluster's user in to its pages once, "" without."""
+    where = pages_of(layout)
+    directories = programs.program_directories()
+    try:
+        scontrol = programs.find_program("scontrol", directories)
+    except programs.StartFailed:
+        return ""
+    env = environment(layout, directories)
+    env.pop("SLURM_JWT", None)
+    token = output([str(scontrol), "token", f"lifespan={LOGIN_S}"], env) if where else ""
+    return web.login_link(where, token.removeprefix("SLURM_JWT=")) if token else ""
 
 
 def status(layout: Layout) -> tuple[list[str], bool]:

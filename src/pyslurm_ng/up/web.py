@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import os
 import socket
 import subprocess
 from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from pyslurm_ng.up.layout import Layout
 from pyslurm_ng.up.programs import tail, wait_until
@@ -17,6 +20,7 @@ KEY_FILE = "jwt_hs256.key"
 KEY_BYTES = 32
 _USER = "nobody"
 _HOST = "127.0.0.1"
+_ANSWER_S = 5.0
 
 
 def why_not() -> str:
@@ -56,6 +60,25 @@ def start(program: Path, port: int, layout: Layout, env: dict[str, str], limit_s
     child.wait()
     pid_file.unlink()
     return tail(layout.log / f"{NAME}.log", 1)
+
+
+def login_link(where: str, token: str) -> str:
+    """Return a link that logs a token's user in once, "" if slurmrestd makes none.
+
+    Args:
+        where: the address of the pages.
+    """
+    url = urlsplit(where)
+    connection = http.client.HTTPConnection(url.hostname or "", url.port, timeout=_ANSWER_S)
+    try:
+        connection.request("POST", "/login/link", headers={"X-SLURM-USER-TOKEN": token})
+        answer = connection.getresponse()
+        code = json.loads(answer.read(4096)).get("code", "") if answer.status == 200 else ""
+    except (OSError, http.client.HTTPException, ValueError):
+        return ""
+    finally:
+        connection.close()
+    return f"{where}login?code={code}" if code else ""
 
 
 def _listens(port: int) -> bool:

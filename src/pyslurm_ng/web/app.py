@@ -25,6 +25,7 @@ from pyslurm_ng.web.call import Answer, Call, Streamed
 from pyslurm_ng.web.daemons import Daemons
 from pyslurm_ng.web.known_users import KnownUsers
 from pyslurm_ng.web.operations import Operation, operations
+from pyslurm_ng.web.proxy_login import ProxyLogin
 from pyslurm_ng.web.refusal import NOT_FOUND, TOO_MANY, UNREACHABLE, Refusal, refusal_of
 from pyslurm_ng.web.requester import KINDS, Requester, SocketPeer, requester_of
 from pyslurm_ng.web.rooms import Holding, Holdings, Rooms, holding_of
@@ -52,6 +53,7 @@ class Service:
     faults: Faults = field(default_factory=lambda: Faults(DaemonLog("slurmrestd")))
     by_key: dict[tuple[str, str, str], Operation] = field(default_factory=operations)
     rooms: Rooms = field(default_factory=Rooms)
+    proxy: ProxyLogin | None = None
     known_users: KnownUsers = field(init=False)
 
     def __post_init__(self) -> None:
@@ -63,9 +65,23 @@ class Service:
         Raises:
             Refusal: nobody who may ask.
         """
+        return self.asker(request, request.headers)
+
+    def asker(self, request: Request, headers: Mapping[str, str]) -> Requester:
+        """Return who asks by these headers: a token, the proxy's word, or the kernel's.
+
+        Raises:
+            Refusal: nobody who may ask.
+        """
         peer = request.scope.get("state", {}).get("peer")
         assert peer is None or isinstance(peer, SocketPeer)
-        return requester_of(request.headers, peer, self.kinds, self.daemons.user_claim)
+        has_token = "x-slurm-user-token" in headers or "authorization" in headers
+        if self.proxy is not None and peer is None and not has_token:
+            address = request.client.host if request.client is not None else ""
+            named = self.proxy.requester(headers, address)
+            if named is not None:
+                return named
+        return requester_of(headers, peer, self.kinds, self.daemons.user_claim)
 
     async def believe(self, requester: Requester, request: Request, tag: str) -> Requester:
         """Return a requester whom the daemons believe, with a place among their requests.

@@ -28,6 +28,10 @@ Usage: slurmrestd [OPTIONS] [HOST:PORT | unix:PATH]...
   --max-connections COUNT
                   Connections that are served at the same time (1024).
   --no-pages      Serve the REST interface alone.
+  --proxy-address ADDRESSES, --proxy-header NAME, --proxy-token FILE
+                  Believe proxies at these addresses (10.0.0.1,10.1.0.0/16) that name
+                  the user in this header, and act for users by the token of
+                  SlurmUser in this file.
   --tls-cert FILE, --tls-key FILE
                   Serve HTTPS on HOST:PORT.
   --webhooks FILE Send events to the addresses of this file.
@@ -71,6 +75,9 @@ class Options:
     checks_user: bool = True
     has_pages: bool = True
     webhooks: str = ""
+    proxy_addresses: str = ""
+    proxy_header: str = ""
+    proxy_token: str = ""
 
 
 def parse_options(argv: list[str], environment: Mapping[str, str] = os.environ) -> Options | int:
@@ -81,7 +88,7 @@ def parse_options(argv: list[str], environment: Mapping[str, str] = os.environ) 
         Listing: 'list' was asked for.
     """
     long = ["version", "help", "generate-openapi-spec", "max-connections=", "no-pages", "tls-cert=",
-            "tls-key=", "webhooks="]  # fmt: skip
+            "tls-key=", "webhooks=", "proxy-address=", "proxy-header=", "proxy-token="]  # fmt: skip
     line = read_command_line("slurmrestd", argv, "a:d:f:g:hs:t:u:vV", long, USAGE)
     if isinstance(line, int):
         return line
@@ -96,6 +103,9 @@ def parse_options(argv: list[str], environment: Mapping[str, str] = os.environ) 
         prints_openapi="--generate-openapi-spec" in line.names,
         has_pages="--no-pages" not in line.names,
         webhooks=values.get("--webhooks", ""),
+        proxy_addresses=values.get("--proxy-address", ""),
+        proxy_header=values.get("--proxy-header", ""),
+        proxy_token=values.get("--proxy-token", ""),
     )
     options.kinds = frozenset(
         _chosen(

@@ -60,10 +60,7 @@ def requester_of(
     Raises:
         Refusal: nobody who may ask, or a token that is none.
     """
-    token = headers.get("x-slurm-user-token", "")
-    scheme, _, bearer = headers.get("authorization", "").partition(" ")
-    if not token and scheme.lower() == "bearer":
-        token = bearer.strip()
+    token = token_of(headers)
     name = headers.get("x-slurm-user-name", "")
     if token:
         if JWT not in kinds:
@@ -72,6 +69,15 @@ def requester_of(
     if peer is not None and LOCAL in kinds:
         return _local_requester(peer, name)
     raise _refused("no X-SLURM-USER-TOKEN")
+
+
+def token_of(headers: Mapping[str, str]) -> str:
+    """Return the token that a request shows, "" for none."""
+    token = headers.get("x-slurm-user-token", "")
+    scheme, _, bearer = headers.get("authorization", "").partition(" ")
+    if not token and scheme.lower() == "bearer":
+        token = bearer.strip()
+    return token
 
 
 def _token_requester(token: str, name: str, claim: str) -> Requester:

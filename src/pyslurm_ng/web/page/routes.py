@@ -9,7 +9,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -18,6 +18,7 @@ from pyslurm_ng.web.app import Service
 from pyslurm_ng.web.call import Call
 from pyslurm_ng.web.endpoints import cluster
 from pyslurm_ng.web.page import changes, views
+from pyslurm_ng.web.page.login_links import LINK_S, LoginLinks
 from pyslurm_ng.web.page.session import (
     Visitor,
     check_seal,
@@ -27,7 +28,7 @@ from pyslurm_ng.web.page.session import (
     visitor_of,
 )
 from pyslurm_ng.web.refusal import UNAUTHORIZED, UNREACHABLE, Refusal, refusal_of
-from pyslurm_ng.web.requester import JWT, requester_of
+from pyslurm_ng.web.requester import JWT, requester_of, token_of
 from pyslurm_ng.web.rooms import holding_of
 from pyslurm_ng.wire.daemon_link import SlurmError
 
@@ -56,6 +57,7 @@ _templates = Environment(
 
 def routes(service: Service) -> list[BaseRoute]:
     """Return the pages' routes."""
+    links = LoginLinks()
     looks: dict[str, Look] = {
         "/": _overview,
         "/jobs": _jobs,
@@ -77,7 +79,10 @@ def routes(service: Service) -> list[BaseRoute]:
         *shown,
         Route("/jobs/{job}/{verb}", _endpoint(functools.partial(_act, service)), methods=["POST"]),
         Route("/submit", _endpoint(functools.partial(_submit, service)), methods=["POST"]),
-        Route("/login", _endpoint(functools.partial(_login, service)), methods=["GET", "POST"]),
+        Route(
+            "/login", _endpoint(functools.partial(_login, service, links)), methods=["GET", "POST"]
+        ),
+        Route("/login/link", functools.partial(_make_link, service, links), methods=["POST"]),
         Route("/logout", _endpoint(functools.partial(_logout, service)), methods=["POST"]),
         Mount("/static", StaticFiles(directory=_HERE / "files")),
     ]
@@ -239,13 +244,32 @@ async def _submit(service: Service, request: Request) -> Response:
     return answer
 
 
-async def _login(service: Service, request: Request) -> Response:
-    """Take a token: from the form, or once from the address that `pyslurm-ng up` prints."""
+async def _make_link(service: Service, links: LoginLinks, request: Request) -> Response:
+    """Make a link that logs its user in once, for a token in a header."""
+    requester = service.requester(request)
+    requester = await service.believe(requester, request, "slurm")
+    token = token_of(request.headers)
+    if not token or not requester.is_known:
+        raise Refusal(UNAUTHORIZED, "a token is needed that slurmctld believes",
+                      source="slurmrestd")  # fmt: skip
+    code = links.make(token, requester.share)
+    return JSONResponse({"code": code, "seconds": int(LINK_S)}, headers=_HEADERS)
+
+
+async def _login(service: Service, links: LoginLinks, request: Request) -> Response:
+    """Take a token: from the form, or once from the link that `pyslurm-ng up` prints."""
     follow = request.query_params.get("next", "/")
     if request.method == "GET":
-        return _page("login.html", {"follow": follow, "wrong": "", "visitor": None})
+        code = request.query_params.get("code", "")[:64]
+        return _page("login.html", {"follow": follow, "wrong": "", "visitor": None, "code": code})
     form = await form_of(request, MOST_LOGIN_BYTES)
     token = form.get("token", "").strip()
+    if "code" in form:
+        token = links.take(form["code"])
+        if not token:
+            wrong = "This link was opened before, or is older than ten minutes"
+            context = {"follow": "/", "wrong": wrong, "visitor": None, "code": ""}
+            return _page("login.html", context, UNAUTHORIZED)
     follow = form.get("next", "/")
     if not follow.startswith("/") or follow.startswith("//") or "\\" in follow:
         follow = "/"
@@ -258,7 +282,7 @@ async def _login(service: Service, request: Request) -> Response:
             raise Refusal(UNREACHABLE, "slurmctld does not answer", source="slurmrestd")
     except Refusal as refusal:
         wrong = refusal.text or refusal.description
-        context = {"follow": follow, "wrong": wrong, "visitor": None}
+        context = {"follow": follow, "wrong": wrong, "visitor": None, "code": ""}
         return _page("login.html", context, UNAUTHORIZED)
     response = RedirectResponse(follow, 303, _HEADERS)
     log_in(response, token, is_secure=request.url.scheme == "https")

@@ -19,7 +19,7 @@ from starlette.responses import Response
 from pyslurm_ng.web.app import Service
 from pyslurm_ng.web.bodies import read_body
 from pyslurm_ng.web.refusal import BAD_REQUEST, Refusal
-from pyslurm_ng.web.requester import Requester, SocketPeer, requester_of
+from pyslurm_ng.web.requester import Requester
 
 COOKIE = "pyslurm_token"
 MOST_FIELDS = 50
@@ -44,10 +44,7 @@ async def visitor_of(service: Service, request: Request) -> Visitor:
     """
     token = request.cookies.get(COOKIE, "")
     headers: Mapping[str, str] = {"x-slurm-user-token": token} if token else request.headers
-    peer = request.scope.get("state", {}).get("peer")
-    assert peer is None or isinstance(peer, SocketPeer)
-    requester = requester_of(headers, peer, service.kinds, service.daemons.user_claim)
-    requester = await service.believe(requester, request, "slurm")
+    requester = await service.believe(service.asker(request, headers), request, "slurm")
     return Visitor(requester, _seal(token or requester.name))
 
 

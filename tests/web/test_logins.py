@@ -1,0 +1,144 @@
+"""Links that log in once, and users whom a proxy names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+
+from pyslurm_ng.web.options import BadOptions, Options
+from pyslurm_ng.web.page.login_links import LINK_S, MOST_LINKS, MOST_OF_ONE, LoginLinks
+from pyslurm_ng.web.page.routes import routes
+from pyslurm_ng.web.page.session import COOKIE
+from pyslurm_ng.web.proxy_login import ProxyLogin
+from pyslurm_ng.web.refusal import Refusal
+from pyslurm_ng.web.requester import Requester
+from pyslurm_ng.wire.bearer import bearer_credential
+from tests.web.front import front, token_of
+
+FORM = {"content-type": "application/x-www-form-urlencoded"}
+
+
+def test_a_link_logs_in_once() -> None:
+    """It gives the cookie that the token gives; the second time it is as good as none."""
+    client = front(None, "alice", more=routes)
+    made = client.request("POST", "/login/link")
+    code = made.json()["code"]
+    assert made.status == 200 and made.json()["seconds"] == 600
+    page = client.get(f"/login?code={code}")
+    assert f'name="code" value="{code}"' in page.content.decode()
+    visitor = client.request("POST", "/login", f"code={code}".encode(), FORM)
+    assert visitor.status == 303
+    assert visitor.headers["set-cookie"].startswith(f"{COOKIE}={token_of('alice')}; HttpOnly")
+    again = client.request("POST", "/login", f"code={code}".encode(), FORM)
+    assert again.status == 401 and "opened before" in again.content.decode()
+
+
+def test_another_site_opens_no_link() -> None:
+    """Nobody is logged in as somebody else by a page elsewhere."""
+    client = front(None, "alice", more=routes)
+    code = client.request("POST", "/login/link").json()["code"]
+    headers = {**FORM, "sec-fetch-site": "cross-site"}
+    assert client.request("POST", "/login", f"code={code}".encode(), headers).status == 403
+    assert client.request("POST", "/login", f"code={code}".encode(), FORM).status == 303
+
+
+def test_links_are_for_those_who_have_a_token() -> None:
+    """A cookie is none: no page makes links."""
+    client = front(None, "", more=routes)
+    assert client.request("POST", "/login/link").status == 401
+    cookie = {"cookie": f"{COOKIE}={token_of('alice')}"}
+    assert client.request("POST", "/login/link", headers=cookie).status == 401
+
+
+def test_links_end_and_are_bounded() -> None:
+    """One user's oldest make room for their newest."""
+    time_s = [0.0]
+    links = LoginLinks(lambda: time_s[0])
+    codes = [links.make(f"t{number}", b"alice") for number in range(MOST_OF_ONE + 1)]
+    assert (links.take(codes[0]), links.take(codes[1]), links.take(codes[1])) == ("", "t1", "")
+    time_s[0] = LINK_S + 1
+    assert links.take(codes[2]) == ""
+    for number in range(MOST_LINKS):
+        links.make("t", str(number).encode())
+    with pytest.raises(Refusal):
+        links.make("t", b"one more")
+
+
+def login(folder: Path, addresses: str = "10.0.0.5,10.1.0.0/16", mode: int = 0o600) -> ProxyLogin:
+    """Return what a slurmrestd behind a proxy has."""
+    path = folder / "token"
+    path.write_text("SLURM_JWT=a.b.c\n")
+    path.chmod(mode)
+    options = Options(
+        proxy_header="X-Remote-User", proxy_addresses=addresses, proxy_token=str(path)
+    )
+    made = ProxyLogin.of(options)
+    assert made is not None
+    return made
+
+
+@pytest.mark.parametrize(
+    ("address", "name", "believed"),
+    [
+        ("10.0.0.5", "alice", True), ("10.1.2.3", "alice", True),
+        ("::ffff:10.0.0.5", "alice", True),
+        ("10.0.0.6", "alice", False), ("127.0.0.1", "alice", False), ("::1", "alice", False),
+        ("unix:/x(fd:3)", "alice", False), ("", "alice", False), ("10.0.0.5", "", False),
+    ],
+)  # fmt: skip
+def test_only_known_proxies_are_believed(
+    tmp_path: Path, address: str, name: str, believed: bool
+) -> None:
+    """Everybody can send a header."""
+    requester = login(tmp_path).requester({"x-remote-user": name}, address)
+    expected = Requester("rest_auth/jwt", "alice", bearer_credential("a.b.c", "alice"))
+    assert requester == (expected if believed else None)
+
+
+@pytest.mark.parametrize("name", ["root", "0", "a b", "a\nb", "x" * 300, "-x", "a;b", "\u00e4"])
+def test_odd_names_are_refused(tmp_path: Path, name: str) -> None:
+    """A proxy logs no administrator in, and a name is a name."""
+    with pytest.raises(Refusal):
+        login(tmp_path).requester({"x-remote-user": name}, "10.0.0.5")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"proxy_token": ""}, "belong together"), ({"proxy_addresses": ""}, "belong together"),
+        ({"proxy_header": "a b"}, "no name of a header"),
+        ({"proxy_addresses": "host"}, "no address"),
+        ({"proxy_addresses": "10.0.0.1/8"}, "no address"),
+        ({"proxy_token": "/nowhere"}, "No such file"),
+    ],
+)  # fmt: skip
+def test_wrong_options_are_refused(tmp_path: Path, change: dict[str, str], said: str) -> None:
+    """By name, before anything is served."""
+    login(tmp_path)
+    words: dict[str, Any] = {"proxy_header": "X-User", "proxy_addresses": "10.0.0.1",
+                             "proxy_token": str(tmp_path / "token"), **change}  # fmt: skip
+    with pytest.raises(BadOptions, match=said):
+        ProxyLogin.of(Options(**words))
+
+
+def test_a_token_that_others_read_is_refused(tmp_path: Path) -> None:
+    """Who has it is everybody."""
+    with pytest.raises(BadOptions, match="mode 600"):
+        login(tmp_path, mode=0o644)
+
+
+def test_a_token_is_before_the_proxys_word(tmp_path: Path) -> None:
+    """Pages and REST ask the same way."""
+    from pyslurm_ng.web.app import Service
+    from pyslurm_ng.web.daemons import Daemons
+    from tests.web.front import CONF
+
+    service = Service(Daemons(CONF), proxy=login(tmp_path))
+    scope: dict[str, Any] = {"type": "http", "client": ("10.0.0.5", 1), "headers": [], "state": {}}
+    named = {"x-remote-user": "alice"}
+    assert service.asker(Request(scope), named).name == "alice"
+    own = {**named, "x-slurm-user-token": token_of("bob")}
+    assert service.asker(Request(scope), own).name == "bob"
