@@ -277,7 +277,15 @@ def test_slurmd_port(tmp_path: Path) -> None:
 
     async def listens() -> None:
         streams = NodeStreams(
-            node.local(), identity, runner, unused, actions, unused, status=unused, relay=unused
+            node.local(),
+            identity,
+            runner,
+            unused,
+            actions,
+            unused,
+            status=unused,
+            is_linked=lambda: True,
+            relay=unused,
         )
         await streams.listen()
         with socket.create_connection(("127.0.0.1", port), 30) as peer:

@@ -167,7 +167,7 @@ class Daemon:
             node, identity, self._runner, self._accounts, self._actions, self._administration,
             self._managers,
             status=lambda: registration.status(self._runner.running()),
-            relay=self._controllers.relay,
+            relay=self._controllers.relay, is_linked=self._controllers.is_linked,
         )  # fmt: skip
 
     # For parts that are made before those that they call back.

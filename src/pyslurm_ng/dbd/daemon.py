@@ -25,6 +25,7 @@ from pyslurm_ng.daemon.background import (
     tell_systemd,
 )
 from pyslurm_ng.daemon.log import ERROR, INFO, QUIET, DaemonLog, syslog_level
+from pyslurm_ng.daemon.metrics_text import family
 from pyslurm_ng.daemon.process_settings import raise_open_files
 from pyslurm_ng.dbd.database import Database, NewerStoreError, is_retryable
 from pyslurm_ng.dbd.migrations import LATEST
@@ -36,6 +37,7 @@ from pyslurm_ng.dbd.term import Term
 from pyslurm_ng.wire.auth import AuthError
 from pyslurm_ng.wire.auth_slurm import KeyFileError
 from pyslurm_ng.wire.daemon_link import DEFAULT_RUN_DIRECTORY, run_directory, socket_file
+from pyslurm_ng.wire.daemon_pages import DaemonPages, server_lines
 from pyslurm_ng.wire.identity import Identity, load_identity, with_tokens
 from pyslurm_ng.wire.stream import StreamServer
 
@@ -269,7 +271,9 @@ class Daemon:
             service_uid=os.geteuid(),
             authenticator=identity.authenticator,
             faults=service.faults,
+            http=lambda request, answer: pages.respond(request, answer),
         )
+        pages = pages_of(server, service, is_private=bool(conf.private))
         path = socket_file("slurmdbd", conf.pid_file, conf.port)
         try:
             try:
@@ -312,6 +316,30 @@ class Daemon:
 
     def _report(self, _loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         self._log.error(f"{context.get('message')}: {context.get('exception')!r}")
+
+
+def pages_of(server: StreamServer, service: Service, *, is_private: bool) -> DaemonPages:
+    """Return health and metrics of slurmdbd; with PrivateData they are for its own user and root.
+
+    It is ready as soon as it listens: one that waits for its term does not.
+    """
+
+    def lines() -> list[str]:
+        faults = service.faults.counts
+        made = family("pyslurm_dbd_records", "Events that were stored",
+                      [("", service.records)], kind="counter")  # fmt: skip
+        made += family("pyslurm_dbd_retries", "Transactions that were tried again",
+                       [("", service.retries)], kind="counter")  # fmt: skip
+        counts, refusals, requests = server.counts(), server.refusals, server.requests
+        return made + server_lines("pyslurm_dbd", counts, refusals, requests, faults)
+
+    return DaemonPages(
+        lines,
+        why_not_ready=lambda: "",
+        is_on=lambda: True,
+        is_private=lambda: is_private,
+        privileged=(0, os.geteuid()),
+    )
 
 
 def database_of(conf: Configuration) -> Database:

@@ -20,7 +20,10 @@ from pyslurm_ng.web.events.webhooks import Webhooks, read_webhooks
 from pyslurm_ng.web.listening import is_connection, is_pipe_or_file, listeners
 from pyslurm_ng.web.openapi import description
 from pyslurm_ng.web.options import BadOptions, Options
+from pyslurm_ng.web.own_pages import OwnPages
 from pyslurm_ng.web.page.routes import routes
+from pyslurm_ng.web.protocol import open_connections
+from pyslurm_ng.web.proxy_login import ProxyLogin
 from pyslurm_ng.web.rooms import Rooms
 from pyslurm_ng.web.server import serve, serve_input
 
@@ -41,6 +44,7 @@ def run(options: Options, log: DaemonLog) -> int:
         daemons = Daemons.of_file()
     except OSError as error:
         raise BadOptions(f"slurm.conf: {error.strerror}") from None
+    proxy = ProxyLogin.of(options)
     hooks = read_webhooks(options.webhooks) if options.webhooks else []
     raise_open_files()
     sockets = listeners(options.addresses)
@@ -52,8 +56,13 @@ def run(options: Options, log: DaemonLog) -> int:
     service = Service(
         daemons, options.kinds, options.versions, options.tags, faults, rooms=Rooms(options.threads)
     )
+    service.proxy = proxy
     feeds = Feeds(daemons, faults)
-    more = [*events.routes(service, feeds, options.most_connections)]
+    webhooks = Webhooks(hooks, feeds, daemons.cluster, log.error) if hooks else None
+    more = [
+        *events.routes(service, feeds, options.most_connections),
+        *OwnPages(service, feeds, webhooks, open_connections).routes(),
+    ]
     app = build_app(service, [*more, *(routes(service) if options.has_pages else [])])
     if is_inetd:
         serve_input(app, options)
@@ -61,7 +70,6 @@ def run(options: Options, log: DaemonLog) -> int:
     for address in options.addresses:
         log.info(f"listening on {address}")
     tell_systemd("READY=1")
-    webhooks = Webhooks(hooks, feeds, daemons.cluster, log.error) if hooks else None
     serve(app, options, sockets, feeds, webhooks)
     return 0
 

@@ -6,7 +6,7 @@ import asyncio
 import socket
 import struct
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
@@ -20,6 +20,7 @@ _REQUEST, _BODY, _READER, _DAEMON = range(4)
 """What a connection waits for; the last is no fault of its client."""
 _RESTING: WeakKeyDictionary[ServerState, dict[RestProtocol, None]] = WeakKeyDictionary()
 """Of each server, connections at rest: the one at rest for longest first."""
+_OPEN: WeakSet[RestProtocol] = WeakSet()
 _BUSY = (
     b"HTTP/1.1 503 SERVICE UNAVAILABLE\r\nConnection: close\r\nRetry-After: 1\r\n"
     b"Content-Length: 0\r\n\r\n"
@@ -40,6 +41,7 @@ class RestProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a connection, unless there are too many."""
         super().connection_made(transport)
+        _OPEN.add(self)
         connection = transport.get_extra_info("socket")
         if connection is not None and connection.family == socket.AF_UNIX:
             self._take_peer(connection)
@@ -118,6 +120,7 @@ class RestProtocol(H11Protocol):
         """End."""
         self._head_came()
         self._resting.pop(self, None)
+        _OPEN.discard(self)
         super().connection_lost(exc)
 
     def _is_at_rest(self) -> bool:
@@ -136,3 +139,8 @@ class RestProtocol(H11Protocol):
         self._head_timer = None
         if self._is_at_rest() and not self.transport.is_closing():
             self.transport.abort()
+
+
+def open_connections() -> int:
+    """Return how many connections there are."""
+    return len(_OPEN)

@@ -124,6 +124,11 @@ class Rooms:
         if not self._bytes[share]:
             del self._bytes[share]
 
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Requests that are being answered, and bytes that they hold."""
+        return self._open.total(), self._bytes.total()
+
     async def in_thread(self, share: bytes, work: Callable[[], Any]) -> Any:
         """Return what blocking work gives."""
         if self._room is None:

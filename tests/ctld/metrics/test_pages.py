@@ -10,10 +10,10 @@ import pytest
 
 from pyslurm_ng.ctld.metrics import pages
 from pyslurm_ng.ctld.metrics.pages import Work
-from pyslurm_ng.ctld.metrics.text import escaped, family
 from pyslurm_ng.ctld.queries.diagnostics import counters_of
 from pyslurm_ng.ctld.slices import at_once
 from pyslurm_ng.ctld.soft import Soft
+from pyslurm_ng.daemon.metrics_text import escaped, family
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.states import NodeFlag

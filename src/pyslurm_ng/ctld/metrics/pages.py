@@ -13,8 +13,8 @@ from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.ctld.metrics import job_sums, node_sums
 from pyslurm_ng.ctld.metrics.job_sums import count_jobs
 from pyslurm_ng.ctld.metrics.node_sums import count_nodes
-from pyslurm_ng.ctld.metrics.text import family, table
 from pyslurm_ng.ctld.soft import Soft
+from pyslurm_ng.daemon.metrics_text import family, table
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.states import reason_text
 

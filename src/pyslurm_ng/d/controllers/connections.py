@@ -167,13 +167,17 @@ class Controllers:
         if not isinstance(outcome, RequestFailed):
             self._lease.heard(self._loop.time())
 
+    def is_linked(self) -> bool:
+        """Return whether this node is registered and its controller can be reached."""
+        return self._is_registered and self._endpoint.is_linked(self.primary)
+
     def relay(self, message: RelayWord, done: Callable[[WordRelayed], None]) -> None:
         """Bring the word of a node that is cut off to the controller, if we reach it."""
 
         def settle(outcome: msgspec.Struct | RequestFailed) -> None:
             done(outcome if isinstance(outcome, WordRelayed) else WordRelayed())
 
-        if not self._is_registered or not self._endpoint.is_linked(self.primary):
+        if not self.is_linked():
             done(WordRelayed())
             return
         self._endpoint.request(self.primary, message, _RELAY_LIMIT_S, settle)

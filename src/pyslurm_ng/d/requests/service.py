@@ -24,10 +24,12 @@ from pyslurm_ng.d.requests.file_transfers import FileTransfers
 from pyslurm_ng.d.stepmgr.managers import StepManagers
 from pyslurm_ng.d.steps.step_runner import StepRunner
 from pyslurm_ng.d.steps.usage import usage_of_tasks
+from pyslurm_ng.daemon.metrics_text import family
 from pyslurm_ng.model.ids import STEP_INTERACTIVE
 from pyslurm_ng.wire import node_messages as nm
 from pyslurm_ng.wire.auth import AuthError
 from pyslurm_ng.wire.daemon_link import socket_file
+from pyslurm_ng.wire.daemon_pages import DaemonPages, server_lines
 from pyslurm_ng.wire.identity import Identity
 from pyslurm_ng.wire.messages import Done, Pong
 from pyslurm_ng.wire.node_loss_messages import RelayWord, WordRelayed
@@ -48,6 +50,7 @@ class NodeStreams:
     Args:
         status: returns what `scontrol show slurmd` prints.
         relay: brings the word of a node that is cut off to the controller.
+        is_linked: returns whether a controller knows this node and can be reached.
     """
 
     def __init__(
@@ -62,7 +65,9 @@ class NodeStreams:
         *,
         status: Callable[[], nm.NodeDaemonStatus],
         relay: Callable[[RelayWord, Callable[[WordRelayed], None]], None],
+        is_linked: Callable[[], bool],
     ) -> None:
+        self._is_linked = is_linked
         self._node = node
         self._runner = runner
         self._accounts = accounts
@@ -81,6 +86,36 @@ class NodeStreams:
             service_uid=node.setup.service_uid,
             authenticator=identity.authenticator,
             faults=node.faults,
+            http=self._pages().respond,
+        )
+
+    def _pages(self) -> DaemonPages:
+        """Return health and metrics; the controller's keys decide who may read them."""
+        node = self._node
+
+        def is_private() -> bool:
+            words = [word.lower() for word in node.conf.metrics_parameters]
+            is_open = not node.conf.private_data or "ignore_private_data" in words
+            return bool(node.conf.metrics_auth_users) or not is_open
+
+        return DaemonPages(
+            self._metrics,
+            why_not_ready=lambda: "" if self._is_linked() else "no controller is linked",
+            is_on=lambda: node.conf.metrics_type == "metrics/openmetrics",
+            is_private=is_private,
+            privileged=(0, node.setup.service_uid),
+        )
+
+    def _metrics(self) -> list[str]:
+        server, core = self._server, self._node.core
+        faults = self._node.faults.counts
+        lines = family("pyslurm_node_jobs", "Jobs on this node", [("", len(core.jobs))])
+        steps = sum(1 for _ in self._runner.running())
+        lines += family("pyslurm_node_steps", "Steps on this node", [("", steps)])
+        linked = [("", int(self._is_linked()))]
+        lines += family("pyslurm_node_controller_linked", "Whether slurmctld is linked", linked)
+        return lines + server_lines(
+            "pyslurm_node", server.counts(), server.refusals, server.requests, faults
         )
 
     async def listen(self) -> None:
