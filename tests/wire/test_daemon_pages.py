@@ -53,6 +53,6 @@ def test_who_is_answered_what(path: str, words: dict[str, Any], status: int, bod
 def test_families_have_their_kind_and_escaped_labels() -> None:
     """Names of faults are ours, but nothing in a label may end it."""
     lines = server_lines("p", {"open_calls": 3}, Counter({'a"b': 2}), {"Ping": 5}, {})
-    assert "p_open_calls 3" in lines and 'p_requests{request="Ping"} 5' in lines
-    assert 'p_requests_refused{cause="a\\"b"} 2' in lines
-    assert "# TYPE p_faults counter" in lines
+    assert "p_open_calls 3" in lines and 'p_requests_total{request="Ping"} 5' in lines
+    assert 'p_requests_refused_total{cause="a\\"b"} 2' in lines
+    assert "# TYPE p_faults_total counter" in lines

@@ -326,9 +326,9 @@ def pages_of(server: StreamServer, service: Service, *, is_private: bool) -> Dae
 
     def lines() -> list[str]:
         faults = service.faults.counts
-        made = family("pyslurm_dbd_records", "Events that were stored",
+        made = family("pyslurm_dbd_records_total", "Events that were stored",
                       [("", service.records)], kind="counter")  # fmt: skip
-        made += family("pyslurm_dbd_retries", "Transactions that were tried again",
+        made += family("pyslurm_dbd_retries_total", "Transactions that were tried again",
                        [("", service.retries)], kind="counter")  # fmt: skip
         counts, refusals, requests = server.counts(), server.refusals, server.requests
         return made + server_lines("pyslurm_dbd", counts, refusals, requests, faults)

@@ -103,12 +103,12 @@ class OwnPages:
         for name in ("sent", "failed", "dropped"):
             rows = [(delivery.hook.name, getattr(delivery, name)) for delivery in deliveries]
             lines += family(
-                f"pyslurm_rest_webhook_{name}", f"Events of webhooks that were {name}", rows,
+                f"pyslurm_rest_webhook_{name}_total", f"Events of webhooks that were {name}", rows,
                 "webhook", "counter",
             )  # fmt: skip
         faults = sorted(self._service.faults.counts.items())
         return lines + family(
-            "pyslurm_rest_faults", "Errors that cost one request", faults, "kind", "counter"
+            "pyslurm_rest_faults_total", "Errors that cost one request", faults, "kind", "counter"
         )
 
     def routes(self) -> list[Route]:

@@ -77,5 +77,5 @@ def server_lines(
         ("requests_refused", "Requests refused by cause", "cause", refusals),
         ("faults", "Errors that cost one job, message or row", "kind", faults),
     ):
-        lines += family(f"{prefix}_{name}", purpose, sorted(rows.items()), label, "counter")
+        lines += family(f"{prefix}_{name}_total", purpose, sorted(rows.items()), label, "counter")
     return lines

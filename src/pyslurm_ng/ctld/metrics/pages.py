@@ -182,7 +182,7 @@ def own_page(
     rows = [
         ("pass_seconds", "Duration of the last scheduling pass", "gauge",
          counters["schedule_last_us"] / SECOND_US),
-        ("pass_seconds_total", "Duration of all passes since the counters were reset", "gauge",
+        ("pass_seconds_total", "Duration of all passes since the counters were reset", "counter",
          counters["schedule_total_us"] / SECOND_US),
         ("pass_depth", "Jobs that the last pass looked at", "gauge", counters["tested_last_pass"]),
         ("duties", "Orders that nodes have not confirmed yet", "gauge", counters["agent_queue"]),
@@ -190,10 +190,10 @@ def own_page(
          counters["dbd_queue"]),
         ("slurmdbd_connected", "Whether slurmdbd is connected", "gauge", int(soft.dbd_connected)),
         ("epoch", "How often a controller took command", "gauge", counters["epoch"]),
-        ("journal_sequence", "The newest batch of events", "counter", counters["sequence"]),
-        ("journal_bytes", "Bytes written to the journal since the start", "counter",
+        ("journal_sequence", "The newest batch of events", "gauge", counters["sequence"]),
+        ("journal_bytes_total", "Bytes written to the journal since the start", "counter",
          counters["journal_bytes"]),
-        ("journal_syncs", "Groups of batches that were written to disk together", "counter",
+        ("journal_syncs_total", "Groups of batches that were written to disk together", "counter",
          counters["journal_groups"]),
         *more,
     ]  # fmt: skip
