@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from starlette.responses import Response, StreamingResponse
 
-from pyslurm_ng.data_parser.schemas import conform, schema
+from pyslurm_ng.data_parser.schemas import conform, empty, schema
 from pyslurm_ng.data_parser.yaml_text import (
     begin_of_list,
     elements_of,
@@ -65,6 +65,18 @@ def document(call: Call, payload: Mapping[str, Any], answer: str) -> dict[str, A
         else:
             del whole[name]
     return whole
+
+
+def required(answer: str, version: str) -> dict[str, Any]:
+    """Return what an answer must have beside its envelope, empty: an error has it, too."""
+    if not answer:
+        return {}
+    part = schema(answer, version)
+    return {
+        name: empty(part["properties"][name], version)
+        for name in part.get("required", ())
+        if name not in ("meta", "errors", "warnings")
+    }
 
 
 def respond(

@@ -19,7 +19,7 @@ from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.data_parser.envelope import VERSIONS
 from pyslurm_ng.web import openapi
-from pyslurm_ng.web.answers import JSON, document, media_type, plain, respond
+from pyslurm_ng.web.answers import JSON, document, media_type, plain, required, respond
 from pyslurm_ng.web.bodies import parsed, query_of, read_body
 from pyslurm_ng.web.call import Answer, Call, Streamed
 from pyslurm_ng.web.daemons import Daemons
@@ -143,6 +143,7 @@ async def _serve(service: Service, path: str, request: Request) -> Response:
                       Errno.SLURM_PROTOCOL_AUTHENTICATION_ERROR, "slurmrestd")  # fmt: skip
     call = Call(operation.tag, version, requester, service.daemons, source=source_of(request))
     request.state.call = call
+    request.state.answer = operation.answer
     call.path = {
         name: str(value) for name, value in request.path_params.items() if name != "version"
     }
@@ -203,7 +204,8 @@ async def _refuse(service: Service, request: Request, error: Exception) -> Respo
     if not isinstance(call, Call):
         call = Call("slurm", service.versions[-1], Requester("", ""), service.daemons,
                     source=source_of(request))  # fmt: skip
-    body = {**document(call, error.payload, ""), "errors": error.errors()}
+    payload = {**required(getattr(request.state, "answer", ""), call.version), **error.payload}
+    body = {**document(call, payload, ""), "errors": error.errors()}
     try:
         form = media_type(request.headers.get("accept", ""))
     except Refusal:

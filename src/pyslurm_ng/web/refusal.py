@@ -18,7 +18,6 @@ _STATUS = {
     # What daemons say of a field that is out of its bounds.
     Errno.SLURM_PROTOCOL_INSANE_MSG_LENGTH: BAD_REQUEST,
     Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF: TOO_MANY,
-    Errno.ESLURM_NOT_SUPPORTED: NOT_BUILT,
 }
 
 
