@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from pyslurm_ng.base.errors import Errno
@@ -184,6 +185,37 @@ def test_a_queued_step_can_be_cancelled(tmp_path: Path) -> None:
         job.over(step_id)
     assert [granted.step_id for granted in job.host.launched] == [0, 1, 2, 3]
     assert job.ask(WaitSteps(job.credential.job_id)).answers
+
+
+def test_steps_that_are_queued_and_cancelled_leave_nothing_in_the_spool(tmp_path: Path) -> None:
+    """A user filled the spool of a node with steps that never ran."""
+    job = Managed(tmp_path / "notes")
+    for number in range(4):
+        job.queue(number)
+    long = msgspec.structs.replace(LAUNCH, environment=bytes(1 << 20))
+    for number in range(4, 40):
+        name = number.to_bytes(16, "big")
+        step = CreateStep(request_id=name, job_id=job.credential.job_id, ntasks=1, flags=STEP_EXACT)
+        call = job.ask(QueueStep(name, job.credential.job_id, step, long))
+        assert job.manager.cancel_waiting(step_id_of(call))
+        for body in job.host.reports:
+            job.manager.news.acknowledged(nm.ManagedSteps(1, 0, body))
+        job.host.reports.clear()
+        job.host.pass_time()
+    assert job.path.stat().st_size < 8 << 20
+    again = Managed(tmp_path / "notes")
+    again.manager.take_up()
+    assert len(again.manager.job.job.steps) == 4 and not again.manager.queued_bytes
+
+
+def test_a_step_counts_with_the_memory_that_it_takes(tmp_path: Path) -> None:
+    """Forty thousand steps without a word took 100 MB of the node's slurmd for each job."""
+    job = Managed(tmp_path / "notes")
+    for number in range(4):
+        job.queue(number)
+    assert not job.manager.queued_bytes
+    job.queue(4)
+    assert job.manager.queued_bytes > Asked.body_bytes + 2048
 
 
 def test_ten_thousand_steps_are_a_few_messages(tmp_path: Path) -> None:

@@ -37,11 +37,12 @@ _SAY_BUSY_AFTER_S = 0.25
 _GONE_GRACE_S = 5.0
 _NO_REPORT_S = 30.0
 _MOST_QUEUED_BYTES = 64 << 20
+_STEP_BYTES = 2560  # what a step with nothing but a name takes in memory
 _TRIES_AT_ONCE = 8
 _MOST_REQUESTS = 4096
 
 _encode = msgspec.msgpack.Encoder().encode
-_TOO_MUCH = "steps that wait have too long variables and arguments: wait until some have begun"
+TOO_MUCH = "steps that wait have too long variables and arguments: wait until some have begun"
 
 
 class StepManager:
@@ -59,6 +60,11 @@ class StepManager:
         self._is_trying = False
         self._is_due = False
         self._is_over = False
+
+    @property
+    def queued_bytes(self) -> int:
+        """How much memory the steps take that were queued and wait."""
+        return self._waiting.queued_bytes
 
     # Requests -----------------------------------------------------------------------------------
 
@@ -101,9 +107,10 @@ class StepManager:
         if known is not None:
             call.reply(StepQueued(self.job.job.job_id, known))
             return
-        size = call.body_bytes
-        if self._waiting.queued_bytes + size > _MOST_QUEUED_BYTES:
-            call.error(Errno.ESLURM_STEP_LIMIT, _TOO_MUCH)
+        size = call.body_bytes + _STEP_BYTES
+        self.news.tidy()
+        if self.queued_bytes + size > _MOST_QUEUED_BYTES or self._notes.is_full:
+            call.error(Errno.ESLURM_STEP_LIMIT, TOO_MUCH)
             return
         conf = self._hands.conf()
         tried = self.job.create(request.step, call.peer.uid, conf, self._hands.now_us())

@@ -102,9 +102,13 @@ class News:
             self._notes.add(SENT, _encode(self._sent))
         except OSError as error:
             self._failed(error)  # the controller hears them once more after a restart
+        self.tidy()
+        self._send_later()
+
+    def tidy(self) -> None:
+        """Leave out of the notes what is over, if that is most of them and no news is under way."""
         if self._notes.is_long and not self._in_flight:
             self._renew()
-        self._send_later()
 
     def _renew(self) -> None:
         """Write the notes anew, without what is over."""

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 _HEAD = struct.Struct(">Ic")
 _LARGEST = 64 << 20
 _SPARE_BYTES = 4 << 20
+_MOST_BYTES = 256 << 20
 
 NEWS = b"N"  # steps that were made or are over: encode_news
 SENT = b"S"  # how many of the news the controller has, all in all
@@ -47,7 +48,12 @@ class Notes:
     @property
     def is_long(self) -> bool:
         """Whether most of the file is of no use any more."""
-        return self._size > 4 * self._least + _SPARE_BYTES
+        return self._size > 2 * self._least + _SPARE_BYTES
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing more may be queued: the spool is for all jobs of the node."""
+        return self._size > _MOST_BYTES
 
     def add(self, kind: bytes, body: bytes) -> None:
         """Append a record. Raises OSError."""
