@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 from msgspec import Struct
 
 from pyslurm_ng.base.errors import Errno
@@ -205,7 +206,27 @@ def test_steps_that_are_queued_and_cancelled_leave_nothing_in_the_spool(tmp_path
     assert job.path.stat().st_size < 8 << 20
     again = Managed(tmp_path / "notes")
     again.manager.take_up()
-    assert len(again.manager.job.job.steps) == 4 and not again.manager.queued_bytes
+    assert len(again.manager.job.job.steps) == 4 and not again.manager.waiting.queued_bytes
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("route", nm.RouteToSrun("10.0.0.1", 22, bytes(32))),
+        ("pty", True),
+        ("x11", ("all", bytes(16))),
+        ("mpi", "pmi2"),
+    ],
+)
+def test_a_queued_step_has_no_srun(tmp_path: Path, name: str, value: object) -> None:
+    """Root's supervisor connected to any host and port that the request named."""
+    job = Managed(tmp_path / "notes")
+    launch = msgspec.structs.replace(LAUNCH, **{name: value})
+    step = CreateStep(request_id=bytes(16), job_id=job.credential.job_id, ntasks=1)
+    call = job.ask(QueueStep(bytes(16), job.credential.job_id, step, launch))
+    (answer,) = call.answers
+    assert isinstance(answer, ErrorReply) and answer.text.endswith(f"for: {name}")
+    assert not job.host.launched
 
 
 def test_a_step_counts_with_the_memory_that_it_takes(tmp_path: Path) -> None:
@@ -213,9 +234,9 @@ def test_a_step_counts_with_the_memory_that_it_takes(tmp_path: Path) -> None:
     job = Managed(tmp_path / "notes")
     for number in range(4):
         job.queue(number)
-    assert not job.manager.queued_bytes
+    assert not job.manager.waiting.queued_bytes
     job.queue(4)
-    assert job.manager.queued_bytes > Asked.body_bytes + 2048
+    assert job.manager.waiting.queued_bytes > Asked.body_bytes + 2048
 
 
 def test_ten_thousand_steps_are_a_few_messages(tmp_path: Path) -> None:

@@ -15,7 +15,13 @@ from pyslurm_ng.base.errors import Errno, Reject, error_text
 from pyslurm_ng.d.stepmgr.hands import Hands
 from pyslurm_ng.d.stepmgr.news import News
 from pyslurm_ng.d.stepmgr.notes import CANCELLED, QUEUED, Notes
-from pyslurm_ng.d.stepmgr.waiting import WaitingStep, WaitingSteps, queued_note, read_note
+from pyslurm_ng.d.stepmgr.waiting import (
+    WaitingStep,
+    WaitingSteps,
+    needs_srun,
+    queued_note,
+    read_note,
+)
 from pyslurm_ng.model.job import Step
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.steps.creation import WAIT_CODES
@@ -52,19 +58,14 @@ class StepManager:
         self.job = ManagedJob(credential)
         self._notes = notes
         self._hands = hands
-        self._waiting = WaitingSteps()
+        self.waiting = WaitingSteps()
         self._open: dict[int, Call] = {}
         self._waits: dict[Call, WaitSteps] = {}
-        self.news = News(self.job, notes, hands, self._waiting.notes)
+        self.news = News(self.job, notes, hands, self.waiting.notes)
         self._granted: dict[bytes, int] = {}
         self._is_trying = False
         self._is_due = False
         self._is_over = False
-
-    @property
-    def queued_bytes(self) -> int:
-        """How much memory the steps take that were queued and wait."""
-        return self._waiting.queued_bytes
 
     # Requests -----------------------------------------------------------------------------------
 
@@ -94,12 +95,12 @@ class StepManager:
             text = error_text(Errno.ESLURM_DUPLICATE_STEP_ID)
             call.error(Errno.ESLURM_DUPLICATE_STEP_ID, text)
             return
-        if self._waiting.has_alike(request) or not self._try(waiting):
+        if self.waiting.has_alike(request) or not self._try(waiting):
             waiting.code = waiting.code or int(Errno.ESLURM_NODES_BUSY)
             if request.no_wait:
                 call.error(waiting.code, error_text(waiting.code))
                 return
-            self._waiting.add(waiting)
+            self.waiting.add(waiting)
             self._hands.later(_SAY_BUSY_AFTER_S, partial(self._say_busy, waiting))
 
     def _queue(self, call: Call, request: QueueStep) -> None:
@@ -107,9 +108,13 @@ class StepManager:
         if known is not None:
             call.reply(StepQueued(self.job.job.job_id, known))
             return
+        problem = needs_srun(request.launch)
+        if problem:
+            call.error(Errno.ESLURM_NOT_SUPPORTED, problem)
+            return
         size = call.body_bytes + _STEP_BYTES
         self.news.tidy()
-        if self.queued_bytes + size > _MOST_QUEUED_BYTES or self._notes.is_full:
+        if self.waiting.queued_bytes + size > _MOST_QUEUED_BYTES or self._notes.is_full:
             call.error(Errno.ESLURM_STEP_LIMIT, TOO_MUCH)
             return
         conf = self._hands.conf()
@@ -129,7 +134,7 @@ class StepManager:
             return
         self._remember(request.request_id, step_id)
         call.reply(StepQueued(self.job.job.job_id, step_id))
-        self._waiting.add(waiting)
+        self.waiting.add(waiting)
         self.try_all()
 
     def _wait(self, call: Call, request: WaitSteps) -> None:
@@ -141,7 +146,7 @@ class StepManager:
         """Answer those who wait until no step is left."""
         for call, request in list(self._waits.items()):
             others = set(self.job.job.steps) - {request.but_step_id}
-            if self._is_over or not (others or len(self._waiting)):
+            if self._is_over or not (others or len(self.waiting)):
                 del self._waits[call]
                 call.reply(StepsOver(self.job.job.job_id))
 
@@ -191,13 +196,13 @@ class StepManager:
         call.part(granted)
 
     def _say_busy(self, waiting: WaitingStep) -> None:
-        if waiting in self._waiting and waiting.call is not None:
+        if waiting in self.waiting and waiting.call is not None:
             waiting.call.part(StepWaiting(waiting.code, error_text(waiting.code)))
 
     def try_all(self) -> None:
         """See which of those that wait fit now, some in each turn of the loop."""
         self._is_due = True
-        if not self._is_trying and len(self._waiting):
+        if not self._is_trying and len(self.waiting):
             self._is_trying = True
             self._hands.run(self._tries())
 
@@ -206,14 +211,14 @@ class StepManager:
             while self._is_due and not self._is_over:
                 self._is_due = False
                 count = 0
-                for head in self._waiting.heads():
+                for head in self.waiting.heads():
                     waiting: WaitingStep | None = head
-                    while waiting is not None and waiting in self._waiting:
+                    while waiting is not None and waiting in self.waiting:
                         count += 1
                         if not self._try(waiting):
                             break
-                        self._waiting.remove(waiting)
-                        waiting = self._waiting.next_alike(waiting)
+                        self.waiting.remove(waiting)
+                        waiting = self.waiting.next_alike(waiting)
                         if count % _TRIES_AT_ONCE == 0:
                             yield
                     if count % _TRIES_AT_ONCE == 0:
@@ -248,10 +253,10 @@ class StepManager:
 
     def cancel_waiting(self, step_id: int) -> bool:
         """Forget a queued step; return whether there was one of that number."""
-        waiting = self._waiting.queued(step_id)
+        waiting = self.waiting.queued(step_id)
         if waiting is None:
             return False
-        self._waiting.remove(waiting)
+        self.waiting.remove(waiting)
         try:
             self._notes.add(CANCELLED, _encode(step_id))
         except OSError as error:
@@ -270,8 +275,8 @@ class StepManager:
         if self._is_over:
             return
         self._is_over = True
-        for waiting in list(self._waiting):
-            self._waiting.remove(waiting)
+        for waiting in list(self.waiting):
+            self.waiting.remove(waiting)
             if waiting.call is not None:
                 self._reply_over(waiting.call, -1)
         for step_id, call in self._open.items():
@@ -286,7 +291,7 @@ class StepManager:
     # Connections that end -----------------------------------------------------------------------
 
     def _gone_waiting(self, waiting: WaitingStep) -> None:
-        self._waiting.remove(waiting)
+        self.waiting.remove(waiting)
 
     def _gone_open(self, step_id: int, call: Call) -> None:
         if self._open.get(step_id) is call:
@@ -326,5 +331,5 @@ class StepManager:
         for step_id, waiting in queued.items():
             self.job.job.next_step_id = max(self.job.job.next_step_id, step_id + 1)
             if step_id not in made:
-                self._waiting.add(waiting)
+                self.waiting.add(waiting)
         self.try_all()

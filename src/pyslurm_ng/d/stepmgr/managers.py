@@ -84,7 +84,9 @@ class StepManagers:
     def _queued_by(self, uid: int) -> int:
         """Return what steps take that wait in all jobs of a user here: slurmd serves all users."""
         managers = self._managers.values()
-        return sum(manager.queued_bytes for manager in managers if manager.job.job.uid == uid)
+        return sum(
+            manager.waiting.queued_bytes for manager in managers if manager.job.job.uid == uid
+        )
 
     def _of_job(self, job_id: int) -> StepManager | None:
         job = self._core.jobs.get(job_id)

@@ -14,6 +14,7 @@ import msgspec
 
 from pyslurm_ng.d.stepmgr.notes import QUEUED
 from pyslurm_ng.wire.call import Call
+from pyslurm_ng.wire.node_messages import LaunchStep
 from pyslurm_ng.wire.step_messages import CreateStep
 from pyslurm_ng.wire.stepmgr_messages import QueueStep
 
@@ -39,6 +40,21 @@ class WaitingStep:
     code: int = 0
     turn: int = 0
     size: int = 0  # of what was queued
+
+
+def needs_srun(launch: LaunchStep) -> str:
+    """Return why a step cannot be queued: none of its srun is left, and root connects nowhere.
+
+    srun refuses the same, but any process of the user may send the request.
+    """
+    asked = {
+        "route": launch.route is not None,
+        "pty": launch.pty,
+        "x11": launch.x11[0] != "",
+        "mpi": launch.mpi not in ("", "none"),
+    }
+    names = ", ".join(name for name, is_asked in asked.items() if is_asked)
+    return f"a step that is queued has no srun, which it needs for: {names}" if names else ""
 
 
 def queued_note(waiting: WaitingStep) -> bytes:
