@@ -27,6 +27,8 @@ from pyslurm_ng.web.proxy_login import ProxyLogin
 from pyslurm_ng.web.rooms import Rooms
 from pyslurm_ng.web.server import serve, serve_input
 
+SWITCH_S = 0.0005
+
 
 def run(options: Options, log: DaemonLog) -> int:
     """Serve; return the exit code.
@@ -47,6 +49,8 @@ def run(options: Options, log: DaemonLog) -> int:
     proxy = ProxyLogin.of(options)
     hooks = read_webhooks(options.webhooks) if options.webhooks else []
     raise_open_files()
+    # Else each step of the loop waits for every thread that lays out a list, five ms each.
+    sys.setswitchinterval(SWITCH_S)
     sockets = listeners(options.addresses)
     _become(options)
     if options.checks_user and not is_inetd:
