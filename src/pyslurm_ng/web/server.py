@@ -19,6 +19,7 @@ from pyslurm_ng.web.listening import is_connection
 from pyslurm_ng.web.options import Options
 from pyslurm_ng.web.protocol import RestProtocol
 from pyslurm_ng.web.sending import SlowReaders
+from pyslurm_ng.web.tls import TlsGate, tls_context
 
 KEEP_ALIVE_S = 15
 GRACE_S = 5
@@ -27,9 +28,13 @@ GRACE_S = 5
 def configuration(app: Starlette, options: Options) -> uvicorn.Config:
     """Return uvicorn's configuration; it logs nothing of its own and trusts no proxy's headers."""
     RestProtocol.most_connections = options.most_connections
+    protocol: type[asyncio.Protocol] = RestProtocol
+    if options.tls_cert:
+        TlsGate.context = tls_context(options.tls_cert, options.tls_key)
+        protocol = TlsGate
     return uvicorn.Config(
         SlowReaders(app),
-        http=RestProtocol,
+        http=protocol,
         ws="none",
         loop="asyncio",
         lifespan="off",
@@ -39,8 +44,6 @@ def configuration(app: Starlette, options: Options) -> uvicorn.Config:
         proxy_headers=False,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=GRACE_S,
-        ssl_certfile=options.tls_cert or None,
-        ssl_keyfile=options.tls_key or None,
     )
 
 
