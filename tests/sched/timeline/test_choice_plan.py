@@ -136,17 +136,18 @@ def test_a_range_of_nodes_aims_high(conf: str) -> None:
     assert _nodes(cluster, rest) == [7, 8]
 
 
-def test_a_range_does_not_reach_for_heavier_nodes(conf: str) -> None:
-    """Four light nodes hold eight tasks; twenty take heavier ones, and then as many as may be."""
+def test_a_range_reaches_for_heavier_nodes(conf: str) -> None:
+    """Weight says which nodes come first; it does not make a job narrower than it may be.
+
+    Slurm 22.05 gives -N1-4 all four nodes, be two of them heavier or not.
+    """
     weighted = conf.replace("Feature=rack1,ib", "Weight=1").replace("Feature=rack2,gpu", "Weight=5")
     cluster = cluster_of(conf_of(weighted))
-    light = _job(cluster, nodes_min=1, nodes_max=8, ntasks=8)
+    some = _job(cluster, nodes_min=1, nodes_max=5, ntasks=5)
+    few = _job(cluster, nodes_min=1, nodes_max=8, ntasks=8, flags=REQ_USE_MIN_NODES)
     _plan(cluster, weighted)
-    assert _nodes(cluster, light) == [1, 2, 3, 4]
-    cluster = cluster_of(conf_of(weighted))
-    wide = _job(cluster, nodes_min=1, nodes_max=8, ntasks=20)
-    _plan(cluster, weighted)
-    assert _nodes(cluster, wide) == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert _nodes(cluster, some) == [1, 2, 3, 4, 5]
+    assert _nodes(cluster, few) == [1, 2, 3]
 
 
 def test_only_listed_sizes_are_used(conf: str) -> None:

@@ -309,7 +309,6 @@ def choose_counted(
     counts: Sequence[int],
     terms: WantedNodes,
     is_enough: Callable[[list[int]], bool] | None = None,
-    groups: Sequence[int] = (-1,),
 ) -> list[tuple[int, int]] | None:
     """Return positions with the tasks each can hold, for the first count for which that works.
 
@@ -318,31 +317,8 @@ def choose_counted(
         tasks: to hold in all.
         counts: of nodes, in the order in which to try them.
         is_enough: whether some positions hold what else is asked for.
-        groups: growing sets of nodes; all counts are tried with one before the next.
     """
     capacity = dict(fits)
-    everything = sum(1 << position for position in capacity)
-    tried = 0
-    for group in groups:
-        within = everything & (group | terms.required)
-        if within == tried:
-            continue
-        tried = within
-        inside = {position: fit for position, fit in capacity.items() if within >> position & 1}
-        chosen = _first_count(picker, inside, tasks, counts, terms, is_enough)
-        if chosen is not None:
-            return chosen
-    return None
-
-
-def _first_count(
-    picker: Picker,
-    capacity: Mapping[int, int],
-    tasks: int,
-    counts: Sequence[int],
-    terms: WantedNodes,
-    is_enough: Callable[[list[int]], bool] | None,
-) -> list[tuple[int, int]] | None:
     sums = [0]
     for amount in sorted(capacity.values(), reverse=True):
         sums.append(sums[-1] + amount)
@@ -362,15 +338,6 @@ def _first_count(
             ):
                 return shares
     return None
-
-
-def groups_tried(need: Need, groups: Sequence[int]) -> Sequence[int]:
-    """Return the sets of nodes within which to look for a range of nodes, one after another.
-
-    More nodes are no reason to take heavier ones: the upper end is aimed at among the lightest
-    that hold the job, as in Slurm.
-    """
-    return groups if need.aims_high and not need.spread else (-1,)
 
 
 def _first(fits: int, nodes: int) -> int:
@@ -404,7 +371,6 @@ __all__ = [
     "Ways",
     "choose_counted",
     "contiguous",
-    "groups_tried",
     "least_loaded",
     "meet_counts",
     "node_counts",

@@ -12,7 +12,6 @@ from pyslurm_ng.sched.cons_tres.node_choice import (
     Picker,
     Plain,
     choose_counted,
-    groups_tried,
     node_counts,
     ways_of,
 )
@@ -120,7 +119,6 @@ def _choose_by(
         counts,
         wanted_nodes(need, base),
         _device_test(need, nodes),
-        groups_tried(need, groups),
     )
     if shares is None:
         return None

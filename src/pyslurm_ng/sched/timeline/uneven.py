@@ -17,7 +17,6 @@ from pyslurm_ng.sched.cons_tres.fit import tasks_that_fit
 from pyslurm_ng.sched.cons_tres.node_choice import (
     Chooser,
     choose_counted,
-    groups_tried,
     node_counts,
 )
 from pyslurm_ng.sched.cons_tres.select import wanted_nodes
@@ -238,8 +237,7 @@ class Uneven:
             picker.load = self._free.loads() if not slot else ()
         most = min(need.nodes_max, _MOST_NODES, len(fits))
         counts = node_counts(need, need.nodes_min, most)
-        terms, groups = wanted_nodes(need, picker), groups_tried(need, self._nearness.plain.groups)
-        return choose_counted(picker, fits, need.tasks, counts, terms, groups=groups) or []
+        return choose_counted(picker, fits, need.tasks, counts, wanted_nodes(need, picker)) or []
 
     def _single(self, demand: Demand) -> Single | None:
         """Return what one task and each further one takes; see `TaskKinds`."""
