@@ -57,6 +57,13 @@ def test_a_socket_has_no_more_tasks_than_allowed() -> None:
     assert not cores(node(busy=0b1111), ntasks=3, cpus_per_task=2, ntasks_per_socket=2)
 
 
+def test_a_socket_without_room_for_its_tasks_is_of_no_use() -> None:
+    """--ntasks-per-socket=9 is refused where sockets have eight CPUs, even for few tasks."""
+    assert cores(node(), ntasks=4, ntasks_per_socket=8)
+    assert cores(node(), ntasks=2, cpus_per_task=3, ntasks_per_socket=8)
+    assert not cores(node(), ntasks=4, ntasks_per_socket=9)
+
+
 def test_threads_of_a_core_are_no_way_around_the_limit_of_a_socket() -> None:
     """Two tasks of one thread would fit a core; with one task a socket they have one in each."""
     assert cores(node(), ntasks=2, ntasks_per_socket=1) == 0b0001_0001

@@ -96,6 +96,7 @@ def has_shape(need: Need, spec: NodeSpec) -> bool:
     return (
         spec.sockets >= need.sockets_min
         and spec.cores_per_socket >= need.cores_per_socket_min
+        and spec.cores_per_socket * spec.threads_per_core >= need.tasks_per_socket
         and spec.threads_per_core >= need.threads_per_core_min
         and schedulable_mem_mib(spec) >= need.real_memory_min_mib
     )
