@@ -23,8 +23,8 @@ def members(cluster: Cluster, name: str) -> list[str]:
 
 
 def update(cluster: Cluster, nodes: str, features: str, text: str = TEXT) -> None:
-    """Run `scontrol update node AvailableFeatures=`."""
-    settings = {"availablefeatures": features}
+    """Run `scontrol update node AvailableFeatures= ActiveFeatures=`."""
+    settings = {"availablefeatures": features, "activefeatures": features}
     request = UpdateNodes(request_id=bytes(16), nodes=nodes, settings=settings)
     decision = update_nodes(cluster, request, Context(conf_of(text), START_US, ROOT))
     assert isinstance(decision, Decision)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.base.errors import Reject
 from pyslurm_ng.base.numbers import END_CLEAN
 from pyslurm_ng.base.state_names import job_state, node_state_words
@@ -38,6 +39,16 @@ def act(cluster: Cluster, state: str) -> bool:
         return False
     apply_all(cluster, outcome.events)
     return True
+
+
+def change(cluster: Cluster, **settings: str) -> int:
+    """Let root change n1; return the number of the refusal, 0 where there is none."""
+    request = UpdateNodes(request_id=bytes(16), nodes="n1", settings=settings)
+    outcome = update_nodes(cluster, request, Context(conf_of(), LATER_US, ROOT))
+    if isinstance(outcome, Reject):
+        return outcome.code
+    apply_all(cluster, outcome.events)
+    return 0
 
 
 def idle(cluster: Cluster) -> Job | None:
@@ -182,6 +193,34 @@ def test_from_each_cell_the_node_comes_back(
     assert not cluster.node_index.use[N1].allocs
     assert check(cluster) == []
     assert running(cluster, node_list="n1").state == JobState.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("situation", "is_kept"),
+    [(idle, False), (runs, False), (drained, True), (failing, True), (down, True)],
+)
+def test_only_nodes_out_of_service_have_a_reason(
+    situation: Callable[[Cluster], object], is_kept: bool
+) -> None:
+    """`scontrol update NodeName=n1 Reason=` of a node that jobs can use is taken and not kept."""
+    cluster = cluster_of()
+    situation(cluster)
+    assert change(cluster, reason="look here") == 0
+    assert (cluster.nodes[N1].reason == "look here") == is_kept
+    assert bool(cluster.nodes[N1].reason) == is_kept
+
+
+def test_active_features_stay_among_the_available_ones() -> None:
+    """AvailableFeatures= alone sets both, and is refused where it would drop an active one."""
+    cluster = cluster_of()
+    assert change(cluster, availablefeatures="a,b", activefeatures="a") == 0
+    assert change(cluster, availablefeatures="b") == Errno.ESLURM_ACTIVE_FEATURE_NOT_SUBSET
+    assert change(cluster, availablefeatures="") == Errno.ESLURM_ACTIVE_FEATURE_NOT_SUBSET
+    assert change(cluster, activefeatures="c") == Errno.ESLURM_ACTIVE_FEATURE_NOT_SUBSET
+    node = cluster.nodes[N1]
+    assert (node.features, node.features_active) == (("a", "b"), ("a",))
+    assert change(cluster, availablefeatures="a,c") == 0
+    assert (node.features, node.features_active) == (("a", "c"), ("a", "c"))
 
 
 def let_end(cluster: Cluster, job: Job) -> None:

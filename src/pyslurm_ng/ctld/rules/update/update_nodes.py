@@ -108,9 +108,17 @@ def update_nodes(cluster: Cluster, request: UpdateNodes, context: Context) -> De
         if isinstance(changes, Reject):
             return changes
         events += changes
-    elif "reason" in settings:
-        events.append(_with_reason(ids, settings["reason"], context, {}))
+    elif "reason" in settings and (out_of_service := _out_of_service(nodes)):
+        events.append(_with_reason(out_of_service, settings["reason"], context, {}))
     return Decision(events=events)
+
+
+def _out_of_service(nodes: list[Node]) -> tuple[int, ...]:
+    """Return the nodes that may have a reason; Slurm keeps none of a node that jobs can use."""
+    flags = NodeFlag.DRAIN | NodeFlag.FAIL
+    return tuple(
+        node.node_id for node in nodes if node.state == NodeState.DOWN or node.flags & flags
+    )
 
 
 def _plain_fields(
@@ -133,15 +141,17 @@ def _plain_fields(
             return Reject(Errno.ESLURM_INVALID_TIME_VALUE, f"ResumeAfter={resume_after}")
         fields["resume_after_us"] = context.now_us + seconds * SECOND_US if seconds > 0 else 0
     available = settings.get("availablefeatures")
+    active = settings.get("activefeatures")
     if available is not None:
         fields["features"] = fields["features_active"] = _words(available)
-    active = settings.get("activefeatures")
     if active is not None:
-        words = _words(active)
+        fields["features_active"] = _words(active)
+    if available is not None or active is not None:
+        # What a node has active stays among what it may have, as in Slurm.
         for node in nodes:
-            if not set(words) <= set(_words(available) if available is not None else node.features):
+            own = set(node.features_active if active is None else _words(active))
+            if not own <= set(node.features if available is None else _words(available)):
                 return Reject(Errno.ESLURM_ACTIVE_FEATURE_NOT_SUBSET)
-        fields["features_active"] = words
     return fields
 
 
