@@ -73,6 +73,25 @@ def test_a_running_job_that_is_held_waits_after_its_requeue(
     assert (job.state, job.priority, job.reason) == (JobState.PENDING, 0, reason)
 
 
+@pytest.mark.parametrize(
+    ("who", "as_user", "expected"),
+    [
+        (ROOT, True, Reason.JobHeldUser),
+        (ROOT, False, Reason.JobHeldAdmin),
+        (ALICE, False, Reason.JobHeldAdmin),
+    ],
+)
+def test_an_administrator_turns_a_hold_into_the_users(
+    who: Caller, as_user: bool, expected: Reason
+) -> None:
+    """`scontrol uhold` after `hold`: from then on its user may release it, as in Slurm."""
+    scene = Site()
+    job = scene.running()
+    assert hold(scene, job) == []
+    assert hold(scene, job, who, as_user=as_user) == []
+    assert job.reason == expected
+
+
 def test_a_release_while_it_runs_ends_the_hold() -> None:
     """The job has its former priority, and waits for nothing after a requeue but its delay."""
     scene = Site()

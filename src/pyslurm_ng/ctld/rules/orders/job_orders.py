@@ -191,9 +191,9 @@ def hold_fields(
         return {"flags": int(job.flags | JobFlag.REQUEUE_HOLD)}
     if job.state in TERMINAL_STATES:
         return Errno.ESLURM_JOB_FINISHED
-    by_admin = context.caller.is_operator and not as_user
-    if job.priority == 0 and job.reason == Reason.JobHeldAdmin and not by_admin:
+    if job.priority == 0 and job.reason == Reason.JobHeldAdmin and not context.caller.is_operator:
         return {}
+    by_admin = context.caller.is_operator and not as_user
     reason = Reason.JobHeldAdmin if by_admin else Reason.JobHeldUser
     return {"priority": 0, "reason": int(reason), "reason_text": ""}
 
