@@ -362,7 +362,7 @@ class _Srun:
             allocation.ask()
         except SlurmError as problem:
             submission.refusal("srun", problem, "Unable to allocate resources")
-            is_busy = isinstance(problem, NotAtOnce)
+            is_busy = isinstance(problem, NotAtOnce) and problem.is_busy
             raise Failed(_set_code("SLURM_EXIT_IMMEDIATE" if is_busy else _EXIT_ERROR)) from None
         except Revoked:
             raise Failed from None
@@ -481,16 +481,15 @@ class _Srun:
         """Return the variables of --prolog and --epilog."""
         from pyslurm_ng.cli.step.launch import step_variables
 
-        variables = dict(os.environ)
-        if self._allocation is not None:
-            variables |= self._allocation.variables()
-        return variables | step_variables(granted)
+        of_job = self._allocation.variables() if self._allocation is not None else {}
+        return {**os.environ, **of_job, **step_variables(granted)}
 
     def _epilog(self, granted: "dict[str, Any]") -> int:
         """Run --epilog; a signal ends it."""
         try:
             with self._signals.breaking():
-                return run_beside(self._options, self._conf, "epilog", self._variables(granted))
+                variables = self._variables(granted)
+                return run_beside(self._options, self._conf, "epilog", self._operands, variables)
         except Interrupted as problem:
             return problem.number
 

@@ -1,6 +1,7 @@
 """The programs of srun's --prolog and --epilog, which run beside srun."""
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -23,4 +24,16 @@ def test_a_signal_right_after_the_programs_end_is_not_sent_to_it(
     options = Options("srun")
     options.settings["prolog"] = "/bin/true"
     with pytest.raises(Interrupted):
-        run_beside(options, {}, "prolog", {})
+        run_beside(options, {}, "prolog", ["true"], {})
+
+
+@pytest.mark.parametrize("option", ["prolog", "epilog"])
+def test_the_program_gets_the_command_of_the_step(option: str, tmp_path: Path) -> None:
+    """srun's manual: its arguments are the command and arguments of the step."""
+    program = tmp_path / "program"
+    program.write_text(f'#!/bin/sh\nprintf "%s;" "$@" > {tmp_path}/words\n')
+    program.chmod(0o755)
+    options = Options("srun")
+    options.settings[option] = str(program)
+    assert run_beside(options, {}, option, ["echo", "a b", ""], {}) == 0
+    assert (tmp_path / "words").read_text() == "echo;a b;;"

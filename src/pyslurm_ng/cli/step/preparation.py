@@ -67,7 +67,7 @@ class Preparation:
                 self.programs = self._programs(operands, count)
                 self.fields = self._send_program(operands[0])
                 self.fields |= Routes(self._options, self._granted, count, ranks).open(self.streams)
-                status = run_beside(self._options, self._conf, "prolog", variables)
+                status = run_beside(self._options, self._conf, "prolog", operands, variables)
         except MultiProgError as problem:
             raise NotPrepared(f"error: {problem}") from None
         except BroadcastError as problem:
@@ -103,11 +103,16 @@ class Preparation:
 
 
 def run_beside(
-    options: "Options", conf: "dict[str, str]", option: str, variables: "dict[str, str]"
+    options: "Options",
+    conf: "dict[str, str]",
+    option: str,
+    operands: "list[str]",
+    variables: "dict[str, str]",
 ) -> int:
     """Run the program of --prolog or --epilog here, before or after the step.
 
-    A missing program is only reported, as in Slurm.
+    It gets the command and arguments of the step as its own. A missing program is only reported,
+    as in Slurm.
 
     Returns:
         Its exit code; 0 without one.
@@ -120,7 +125,7 @@ def run_beside(
         return 0
     try:
         child = os.posix_spawn(
-            program, [program], variables | {"SLURM_SCRIPT_CONTEXT": f"{option}_srun"}
+            program, [program, *operands], variables | {"SLURM_SCRIPT_CONTEXT": f"{option}_srun"}
         )
     except OSError as problem:
         from pyslurm_ng.cli.command import say
