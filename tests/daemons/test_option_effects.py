@@ -192,6 +192,10 @@ def test_at_once_or_not_at_all(live_cluster: LiveCluster, work: Path) -> None:
         ran = live_cluster.run(command, "--immediate", "-N1", "--exclusive", "true", cwd=work)
         assert f"{command}: error: Unable to allocate resources: " in ran.stderr
         assert ran.returncode == 1
+        # No room is told from a request that could not start anywhere.
+        codes = ("env", "SLURM_EXIT_IMMEDIATE=8", "SLURM_EXIT_ERROR=9", command, "--immediate")
+        assert live_cluster.run(*codes, "-N1", "--exclusive", "true", cwd=work).returncode == 8
+        assert live_cluster.run(*codes, "-p", "nowhere", "true", cwd=work).returncode == 9
     live_cluster.wait_until(
         "they are gone", lambda: live_cluster.out("squeue", "-h", "-o", "%i") == before
     )

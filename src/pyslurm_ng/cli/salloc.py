@@ -155,18 +155,10 @@ class _Salloc:
         try:
             allocation.ask(is_kept=is_kept)
         except NotAtOnce as problem:
-            from pyslurm_ng.base.error_numbers import Errno
-
-            # As in Slurm: a job that could not begin at all is refused, others find no nodes.
-            is_refused = problem.code in (
-                Errno.ESLURM_DEPENDENCY,
-                Errno.ESLURM_PARTITION_DOWN,
-                Errno.ESLURM_REQUESTED_PART_CONFIG_UNAVAILABLE,
-            )
-            lead = _LEAD if is_refused else "Unable to allocate resources"
-            submission.refusal("salloc", problem, lead)
+            lead = "Unable to allocate resources" if problem.is_busy else _LEAD
+            code = submission.refusal("salloc", problem, lead)
             self._info(f"Job allocation {allocation.job_id} has been revoked.")
-            return 1
+            return submission.immediate_code() if problem.is_busy else code
         except SlurmError as problem:
             return submission.refusal("salloc", problem, _LEAD)
         except Revoked:

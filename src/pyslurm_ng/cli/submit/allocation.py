@@ -58,6 +58,17 @@ def _why_number(reason: str) -> int:
 class NotAtOnce(SlurmError):
     """The job has not started within the time of --immediate."""
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether it would have started on other nodes: a job that could not at all is refused."""
+        from pyslurm_ng.base.error_numbers import Errno
+
+        return self.code not in (
+            Errno.ESLURM_DEPENDENCY,
+            Errno.ESLURM_PARTITION_DOWN,
+            Errno.ESLURM_REQUESTED_PART_CONFIG_UNAVAILABLE,
+        )
+
 
 class Revoked(Exception):
     """The job ended before it began; its messages are printed."""

@@ -462,6 +462,12 @@ def error_code(command: str) -> int:
     return code & 0xFF if code else 1
 
 
+def immediate_code() -> int:
+    """Return the exit code of --immediate without room: SLURM_EXIT_IMMEDIATE, by default 1."""
+    value = os.environ.get("SLURM_EXIT_IMMEDIATE", "")
+    return int(value) & 0xFF if value.isascii() and value.isdigit() and len(value) < 10 else 1
+
+
 def refusal(command: str, problem: "SlurmError", lead: str, *, is_plain: bool = False) -> int:
     """Print why the controller refused: its details, then the error after `lead`.
 
