@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.states import JobState
+from pyslurm_ng.model.states import JobState, Reason
 from tests.model.clusters import cluster_of
 
 
@@ -19,11 +19,16 @@ def test_a_heartbeat_keeps_measures_it_does_not_bring() -> None:
 
 
 def test_ends_of_jobs_are_counted_by_kind() -> None:
-    """sdiag's five numbers."""
+    """sdiag's numbers: failed are only jobs that nodes lost or could not launch, as in Slurm."""
     soft = Soft(started_us=1)
-    states = (JobState.COMPLETED, JobState.CANCELLED, JobState.FAILED, JobState.TIMEOUT)
-    soft.applied([ev.JobEnded(time_us=1, job_id=n, state=s) for n, s in enumerate(states)])
-    assert (soft.jobs.completed, soft.jobs.cancelled, soft.jobs.failed) == (1, 1, 2)
+    own = (JobState.COMPLETED, JobState.CANCELLED, JobState.FAILED, JobState.TIMEOUT)
+    soft.applied([ev.JobEnded(time_us=1, job_id=n, state=s) for n, s in enumerate(own)])
+    assert (soft.jobs.completed, soft.jobs.cancelled, soft.jobs.failed) == (3, 1, 0)
+    lost = ev.JobEnded(time_us=2, job_id=5, state=JobState.NODE_FAIL)
+    why = int(Reason.JobLaunchFailure)
+    unlaunched = ev.JobEnded(time_us=2, job_id=6, state=JobState.FAILED, reason=why)
+    soft.applied([lost, unlaunched])
+    assert (soft.jobs.completed, soft.jobs.failed) == (3, 2)
 
 
 def test_calls_are_counted_by_kind_and_by_user_until_reset() -> None:

@@ -14,10 +14,11 @@ from pyslurm_ng.ctld.rules.rule_faults import Spared, raise_it
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
-from pyslurm_ng.model.states import JobState
+from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.frame.plan import Plan, PlannedNodes, Wait
 
 _LATE_US = 500_000  # a second's turn of the loop is never exact
+_LOST = (JobState.NODE_FAIL, JobState.BOOT_FAIL)
 _KEEP_PRIORITY = frozenset((ev.JobEnded, ev.ArrayTaskSplit, ev.JobPurged))
 
 
@@ -206,7 +207,11 @@ class Soft:
             self.on_pass(plan, queue_length, took_us)
 
     def applied(self, events: Sequence[ev.AnyEvent]) -> None:
-        """Count what happened to jobs."""
+        """Count what happened to jobs.
+
+        Failed are those that were lost with their node or could not be launched: sdiag's manual
+        says "due to slurmd or other internal issues". Whatever a job exits with, it is completed.
+        """
         jobs = self.jobs
         for event in events:
             if type(event) in _KEEP_PRIORITY:
@@ -222,12 +227,12 @@ class Soft:
             elif isinstance(event, ev.TimesMoved) and event.is_all:
                 self._move(event.shift_us)
             elif isinstance(event, ev.JobEnded):
-                if event.state == JobState.COMPLETED:
-                    jobs.completed += 1
-                elif event.state == JobState.CANCELLED:
+                if event.state == JobState.CANCELLED:
                     jobs.cancelled += 1
-                else:
+                elif event.state in _LOST or event.reason == Reason.JobLaunchFailure:
                     jobs.failed += 1
+                else:
+                    jobs.completed += 1
 
     def _move(self, shift_us: int) -> None:
         """Have nodes be as silent as before, by a clock that has been moved."""
