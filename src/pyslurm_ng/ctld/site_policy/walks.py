@@ -15,6 +15,7 @@ from pyslurm_ng.ctld.job_filter import JobFinder
 from pyslurm_ng.ctld.rules.context import Caller, Context
 from pyslurm_ng.ctld.rules.permission import may_change
 from pyslurm_ng.ctld.rules.submission import plugins
+from pyslurm_ng.ctld.rules.submission.account import with_own_priority
 from pyslurm_ng.ctld.rules.submission.place import hidden_partitions
 from pyslurm_ng.ctld.rules.submission.submit import refused_rights
 from pyslurm_ng.ctld.site_policy import changes, rows
@@ -157,6 +158,7 @@ class Walks:
         refusal = refused_rights(part, self._context(passage.caller))
         if refusal is not None:
             return refusal
+        part = with_own_priority(part, passage.caller)
         for name in self.names:
             if name not in SCRIPTED:
                 edited = self._edited(part, name, passage.caller)

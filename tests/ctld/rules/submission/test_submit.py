@@ -163,9 +163,14 @@ def test_no_user_submits_for_another() -> None:
 
 def test_operators_alone_set_priority_and_negative_nice() -> None:
     assert Site().refused(nice=-1) == Errno.ESLURM_INVALID_NICE
-    assert Site().refused(priority=5) == Errno.ESLURM_ACCESS_DENIED
     job = Site().job(ROOT, nice=-1, priority=5)
     assert (job.nice, job.priority) == (-1, 5)
+
+
+def test_a_users_own_priority_counts_for_nothing() -> None:
+    """Slurm takes such a job and gives it the priority that all get; 0 holds it all the same."""
+    assert Site().job(ALICE, priority=5).priority == Site().job(ALICE).priority
+    assert Site().job(ALICE, priority=0).priority == 0
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.base.request_words import NO_NAME
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.ctld.rules.context import Context
+from pyslurm_ng.ctld.rules.context import Caller, Context
 from pyslurm_ng.model.assoc import DEFAULT_WCKEY, Association, Qos
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
@@ -155,3 +157,13 @@ def lineage(cluster: Cluster, assoc: Association | None) -> list[Association]:
         chain.append(assoc)
         assoc = cluster.assocs.get(assoc.parent_id)
     return chain
+
+
+def with_own_priority(request: JobRequest, caller: Caller) -> JobRequest:
+    """Return a request without a --priority that only operators may give.
+
+    As in Slurm it counts for nothing: scripts written for operators run for all users.
+    """
+    if caller.is_operator or request.priority in (NO_VAL, 0):
+        return request
+    return replace(request, priority=NO_VAL)

@@ -37,6 +37,7 @@ from pyslurm_ng.ctld.rules.submission.account import (
     qos_choices,
     standing_of,
     wckey_of,
+    with_own_priority,
 )
 from pyslurm_ng.ctld.rules.submission.feasible import cpus_for_all_memory
 from pyslurm_ng.ctld.rules.submission.job_array import ArrayError, JobArray, parse_array
@@ -332,8 +333,6 @@ def refused_rights(request: JobRequest, context: Context) -> Reject | None:
         return Reject(Errno.ESLURM_GROUP_ID_MISSING)
     if request.nice < 0 and not caller.is_operator:
         return Reject(Errno.ESLURM_INVALID_NICE)
-    if request.priority not in (NO_VAL, 0) and not caller.is_operator:
-        return Reject(Errno.ESLURM_ACCESS_DENIED)
     if request.admin_comment and not caller.is_operator:
         return Reject(Errno.ESLURM_ACCESS_DENIED)
     if request.flags & REQ_REBOOT and not caller.is_admin:
@@ -364,6 +363,8 @@ def _with_defaults(
     cluster: Cluster, request: JobRequest, partition: Partition, context: Context
 ) -> JobRequest:
     """Fill in what to do with a hopeless dependency, and apply bounds of the configuration."""
+    if not context.caller.is_passed:
+        request = with_own_priority(request, context.caller)
     wckey = wckey_of(cluster, request, context)
     if wckey != request.wckey:
         request = msgspec.structs.replace(request, wckey=wckey)
