@@ -6,7 +6,7 @@ once per shape and kept from pass to pass, as long as nodes and partitions stay 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
@@ -400,16 +400,27 @@ def limits_accounts(partition: Partition) -> bool:
 
 def _not_allowed(job: Waiting, partition: Partition) -> Wait | None:
     """Return that a partition is not for the account or QOS of a job, if so."""
-    name, allow, deny = partition.name, partition.allow_accounts, partition.deny_accounts
-    if (allow and job.account not in allow) or job.account in deny:
-        text = f"partition {name} is not open to account {job.account or '(none)'}"
-        return Wait(Reason.AccountNotAllowed, text)
+    name, account, qos = partition.name, job.account, job.qos
+    allow, deny = partition.allow_accounts, partition.deny_accounts
+    if (allow and account not in allow) or account in deny:
+        text = f"partition {name} is not open to account {account or '(none)'}"
+        shown = _shown_lists("account", account, name, allow, deny)
+        return Wait(Reason.AccountNotAllowed, text, shown)
     allow, deny = partition.allow_qos, partition.deny_qos
-    if (allow and job.qos not in allow) or job.qos in deny:
-        return Wait(
-            Reason.QOSNotAllowed, f"partition {name} is not open to QOS {job.qos or '(none)'}"
-        )
+    if (allow and qos not in allow) or qos in deny:
+        text = f"partition {name} is not open to QOS {qos or '(none)'}"
+        return Wait(Reason.QOSNotAllowed, text, _shown_lists("QOS", qos, name, allow, deny))
     return None
+
+
+def _shown_lists(kind: str, own: str, name: str, allow: Sequence[str], deny: Sequence[str]) -> str:
+    """Return what Slurm's commands print of a partition that is not for an account or QOS."""
+    why = (
+        f"allows {','.join(allow)} not {own}"
+        if allow
+        else f"denies {','.join(deny)} including {own}"
+    )
+    return f"Job's {kind} not permitted to use this partition ({name} {why})"
 
 
 def _over_memory(snapshot: Snapshot, job: Waiting, partition: Partition, need: Need) -> Wait | None:
