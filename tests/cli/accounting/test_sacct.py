@@ -296,6 +296,19 @@ def test_truncated_times(sacct: Commands) -> None:
     assert printed.stdout == "2026-11-20T12:08:30|00:00:30\n"
 
 
+@pytest.mark.parametrize(("end", "expected"), [("12:08:08", "12:08:08"), ("12:09:00", "12:08:09")])
+def test_truncated_times_of_a_job_that_never_started(
+    sacct: Commands, end: str, expected: str
+) -> None:
+    """Its end is cut as well, and -T shows that for its start, as Slurm 22.05 does."""
+    printed = sacct.run(
+        "sacct", "-a", "-X", "-n", "-P", "-T", "--name=cancelpend", "-S", "2026-11-20T12:08:00",
+        "-E", f"2026-11-20T{end}", "-o", "start,end,elapsed",
+    )  # fmt: skip
+    time = f"2026-11-20T{expected}"
+    assert printed.stdout == f"{time}|{time}|00:00:00\n"
+
+
 @pytest.mark.parametrize(
     ("words", "line"),
     [

@@ -39,13 +39,18 @@ class Context:
         self.qos: dict[str, int] = {}
 
     def span(self, row: "Row") -> "tuple[int, int]":
-        """Return start and end, cut to the window with -T."""
+        """Return start and end, cut to the window with -T.
+
+        The start of a job that ended before it started is then its end, as in Slurm.
+        """
         start: int = row["start_us"]
         end: int = row["end_us"]
         if self.truncate and start:
             start = max(start, self.start_us)
             if not end or end > self.end_us:
                 end = self.end_us
+        elif self.truncate and end:
+            start = end = min(end, self.end_us)
         return start, end
 
 

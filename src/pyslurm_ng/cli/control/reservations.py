@@ -307,5 +307,6 @@ def print_table(client: "Client", *, with_header: bool, json_argv: "list[str] | 
         start_us, end_us = row["start_us"], row["end_us"]
         duration = long_time((end_us - start_us) // SECOND_US)
         begin, end = dates.text(start_us), dates.text(end_us)
-        print(line.format(row["name"], state(row, now_us), begin, end, duration, row["nodes"]))
+        nodes = row["nodes"] or "(null)"  # of a reservation of licences
+        print(line.format(row["name"], state(row, now_us), begin, end, duration, nodes))
     return 0
