@@ -315,7 +315,8 @@ def _show(
                 print(date_line(int(time() * SECOND_US)))
             return print_table(client, with_header="noheader" not in options, json_argv=shown)
         chosen = _format_of(options)
-        flags = SHOW_ALL if "all" in options and "hide" not in options else 0
+        shows_closed = "all" in options or "partition" in options  # those named are shown anyway
+        flags = SHOW_ALL if shows_closed and "hide" not in options else 0
         flags |= SHOW_FUTURE if "future" in options or "states" in options else 0
         reply = client.call("ShowPartitions", {"flags": flags, "with_nodes": True})
     except SlurmError as error:

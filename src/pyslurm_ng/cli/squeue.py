@@ -25,7 +25,12 @@ from pyslurm_ng.cli.command import (
 from pyslurm_ng.cli.listing.job_columns import ALL_LETTERS, BY_LETTER, FIELDS, ID_FIELDS, Context
 from pyslurm_ng.cli.listing.job_order import UNSORTABLE, fields_to_sort, sort_jobs
 from pyslurm_ng.cli.listing.list_format import Format, lines_of, parse_long, parse_short
-from pyslurm_ng.cli.listing.squeue_options import choose_format, headings, parameters
+from pyslurm_ng.cli.listing.squeue_options import (
+    choose_format,
+    headings,
+    parameters,
+    shows_closed,
+)
 from pyslurm_ng.cli.option_words import NONE, OPTIONAL, REQUIRED
 from pyslurm_ng.cli.program import Program, names_clusters, on_clients, repeat
 from pyslurm_ng.wire.client import SlurmError
@@ -311,7 +316,7 @@ def _show(
         if "json" in options:
             from pyslurm_ng.cli.listing.job_documents import print_jobs
 
-            return print_jobs(["squeue", *argv], client, job_filter, "all" in options)
+            return print_jobs(["squeue", *argv], client, job_filter, shows_closed(options))
         return show_jobs(options, client, job_filter)
     except SlurmError as error:
         if names_clusters(options):
@@ -396,7 +401,7 @@ def show_jobs(options: "dict[str, str]", client: "Client", job_filter: "dict[str
     for name, _ in keys:
         field_names.update(dict.fromkeys(fields_to_sort(name)))
     field_names.update(dict.fromkeys((*ID_FIELDS, "partition", "state")))
-    flags = SHOW_ALL if "all" in options else 0
+    flags = SHOW_ALL if shows_closed(options) else 0
     if not BRIEF_FIELDS.issuperset(field_names):
         flags |= SHOW_DETAIL
     reply = _listed(client, {"filter": job_filter, "flags": flags})

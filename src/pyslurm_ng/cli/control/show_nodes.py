@@ -128,7 +128,7 @@ def node_lines(row: "Row", dates: Dates, detail: int) -> "list[str]":
 
 def show_partition(session: "Session", words: "list[str]") -> int:
     """Print partitions: all, or those named."""
-    flags = SHOW_ALL if session.all or words else 0
+    flags = SHOW_ALL if session.all else 0
     try:
         reply = session.client.call("ShowPartitions", {"flags": flags})
     except SlurmError as error:

@@ -40,6 +40,11 @@ def choose_format(options: "dict[str, str]", on_line: "list[str]") -> None:
         options.pop("Format", None)
 
 
+def shows_closed(options: "Mapping[str, str]") -> bool:
+    """Return whether jobs of hidden and closed partitions are listed: by --all, or if named."""
+    return "all" in options or "partitions" in options
+
+
 _PARAMETERS = (
     ("all         ", "all", "bool"), ("array       ", "array", "bool"),
     ("federation  ", "federation", "bool"), ("format      ", "format", "text"),

@@ -1,7 +1,7 @@
 """squeue --steps."""
 
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id, split_job_ids
-from pyslurm_ng.base.numbers import NO_VAL, SECOND_US
+from pyslurm_ng.base.numbers import NO_VAL, SECOND_US, SHOW_ALL
 from pyslurm_ng.base.state_names import job_state
 from pyslurm_ng.cli.command import Table, fail, say, split_list, write_bytes
 from pyslurm_ng.cli.listing.job_columns import Context, Field, _date, _or_na, _plain, _time_limit
@@ -14,7 +14,7 @@ from pyslurm_ng.cli.listing.list_format import (
     short_time,
     step_id_text,
 )
-from pyslurm_ng.cli.listing.squeue_options import headings
+from pyslurm_ng.cli.listing.squeue_options import headings, shows_closed
 from pyslurm_ng.cli.request_parts import show_all
 
 TYPE_CHECKING = False
@@ -116,8 +116,8 @@ def show_steps(
     for word in chosen.bad:
         say(f"squeue: error: Invalid job step format specification: {word}")
     request: dict[str, Any] = {"filter": job_filter, "steps": _step_texts(options["steps"])}
-    if "all" in options:
-        request["flags"] = 1
+    if shows_closed(options):
+        request["flags"] = SHOW_ALL
     reply = show_all(client, "ShowSteps", request, "steps")
     table = Table(reply["fields"], reply["records"], list(reply["fields"]))
     _sort(table, options.get("sort") or "P,i", reply["now_us"])
