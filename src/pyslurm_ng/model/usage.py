@@ -56,6 +56,22 @@ def merge(left: Usage | None, right: Usage) -> Usage:
     return Usage(**values)  # type: ignore[arg-type]
 
 
+def _columns_of_energy(usage: Usage | None) -> dict[str, str]:
+    """Return the columns of a step of which nothing but energy is known."""
+    energy_j = usage.energy_j if usage else 0
+    known = {
+        "in_ave": energy_j // max(1, usage.ntasks if usage else 0), "in_tot": energy_j,
+        "out_ave": 0, "out_tot": 0,
+    }  # fmt: skip
+    return {
+        f"tres_usage_{way}_{what}": f"energy={known[f'{way}_{what}']}"
+        if what in ("ave", "tot")
+        else ""
+        for way in ("in", "out")
+        for what in ("ave", "max", "max_node", "max_task", "min", "min_node", "min_task", "tot")
+    }
+
+
 def usage_columns(usage: Usage | None) -> dict[str, str]:
     """Return the sixteen `tres_usage_*` columns of a step as `name=amount` lists.
 
@@ -63,18 +79,7 @@ def usage_columns(usage: Usage | None) -> dict[str, str]:
     Without samples (the step ended before the first poll) only energy is known, as in Slurm.
     """
     if usage is None or not (usage.max_rss_kib or usage.max_vmsize_kib):
-        energy_j = usage.energy_j if usage else 0
-        known = {
-            "in_ave": energy_j // max(1, usage.ntasks if usage else 0), "in_tot": energy_j,
-            "out_ave": 0, "out_tot": 0,
-        }  # fmt: skip
-        return {
-            f"tres_usage_{way}_{what}": f"energy={known[f'{way}_{what}']}"
-            if what in ("ave", "tot")
-            else ""
-            for way in ("in", "out")
-            for what in ("ave", "max", "max_node", "max_task", "min", "min_node", "min_task", "tot")
-        }
+        return _columns_of_energy(usage)
     tasks = max(1, usage.ntasks)
     most = [
         ("mem", usage.max_rss_kib * 1024, usage.max_rss_node, usage.max_rss_task),
