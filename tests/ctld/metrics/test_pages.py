@@ -3,38 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
 
-from pyslurm_ng.ctld.metrics import pages
-from pyslurm_ng.ctld.metrics.pages import Work
-from pyslurm_ng.ctld.queries.diagnostics import counters_of
-from pyslurm_ng.ctld.slices import at_once
-from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.daemon.metrics_text import escaped, family
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.states import NodeFlag
 from tests.cli.reference_cluster import NOW_US, ReferenceCluster
-from tests.ctld.metrics.scene import GOLDEN, scene
+from tests.ctld.metrics.scene import GOLDEN, PAGES, lines_of, scene
 
 SAMPLE = re.compile(r'(\w+)(?:\{(\w+)="((?:[^"\\]|\\.)*)"\})? (-?[0-9.e+-]+)')
-PAGES: dict[str, Callable[[Cluster, Soft], Work]] = {
-    "jobs": pages.jobs_page,
-    "nodes": pages.nodes_page,
-    "partitions": pages.partitions_page,
-    "jobs-users-accts": pages.users_page,
-}
-
-
-def lines_of(name: str, reference: ReferenceCluster) -> list[str]:
-    if name == "scheduler":
-        counters = counters_of(reference.cluster, reference.soft)
-        more = {"now_us": NOW_US, "since_us": NOW_US, "whole_passes": 0, "threads": 1}
-        return pages.scheduler_page(counters | more)
-    return at_once(PAGES[name](reference.cluster, reference.soft))
 
 
 def samples_of(name: str, reference: ReferenceCluster) -> dict[tuple[str, str], int]:

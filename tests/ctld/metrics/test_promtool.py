@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pyslurm_ng.wire.daemon_pages import server_lines
-from tests.ctld.metrics.test_pages import lines_of, scene
+from tests.ctld.metrics.scene import lines_of, scene
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = ("jobs", "nodes", "partitions", "jobs-users-accts", "scheduler")
