@@ -32,7 +32,8 @@ LAYERS = [
     ["wire", "journal", "policy"],
     ["steps"],
 ]
-TOP = ["cli", "web", "ctld", "d", "dbd", "up", "sim", "report", "command_server"]
+TOP = ["cli", "web", "ctld", "d", "dbd", "up", "sim", "report"]
+TOP += ["command_server", "command_server_start"]
 EXTRA = {
     "sim": ["ctld", "d"],
     "sched": ["_select"],

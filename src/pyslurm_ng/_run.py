@@ -65,7 +65,7 @@ def run(name: str, lock: int = -1) -> None:
     status = _flush(name, code)
     if lock >= 0:
         # Loaded by its name like other programs: it runs commands by this module.
-        __import__("pyslurm_ng.command_server", None, None, ["start"]).start(lock)
+        __import__("pyslurm_ng.command_server_start", None, None, ["start"]).start(lock)
     if report_end is not None:
         report_end(False, status)
     os._exit(status)

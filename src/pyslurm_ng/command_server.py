@@ -1,4 +1,4 @@
-"""What a command server does in Python: its start, its modules, and a command in its child.
+"""What a command server does in Python: its modules, and a command in its child.
 
 The server is a process of the user in which the interpreter has started already, so that daily
 commands need not wait for it. Its loop is in src/launcher/command_server.c, and ADR 0086 says why.
@@ -19,9 +19,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-OFF = "no_command_server"
-"""The word of SlurmctldParameters with which a site turns servers off."""
-
 _MAGIC = 0x32736370  # PROTOCOL_MAGIC of src/launcher/command_protocol.h
 _UNCOLLECTED = ("srun",)
 _NOT_SHARED = frozenset(("hashlib", "_hashlib", "ssl", "_ssl", "readline", "locale", "_locale"))
@@ -29,40 +26,6 @@ _NOT_SHARED = frozenset(("hashlib", "_hashlib", "ssl", "_ssl", "readline", "loca
 
 _FILE_TIME_NS = 10_000_000  # file systems give times in steps
 _noted: set[str] = set()
-
-
-def start(lock: int) -> None:
-    """Start a server in the background, for the socket beside the file that `lock` has locked.
-
-    The lock goes on to the server and ends with it. A server that cannot be started is no error:
-    commands start directly then.
-    """
-    from pyslurm_ng.conf.quick import find_conf, quick
-
-    try:
-        words = quick(find_conf(), ("SlurmctldParameters",)).get("SlurmctldParameters", "")
-        if OFF in words.lower().split(","):
-            return
-        name = os.readlink(f"/proc/self/fd/{lock}")
-        if not name.endswith(".lock"):  # removed meanwhile
-            return
-        path = name.removesuffix(".lock") + ".socket"
-        program = os.path.join(os.path.dirname(sys.executable), "pyslurm-command-server")
-        os.set_inheritable(lock, True)
-        os.posix_spawn(
-            program,
-            [program, str(lock), path],
-            # The command that starts it tells what commands need: many may begin at once now.
-            {"PATH": os.defpath, "MODULES": " ".join(sys.modules)},
-            file_actions=[
-                (os.POSIX_SPAWN_OPEN, number, "/dev/null", os.O_RDWR, 0) for number in (0, 1, 2)
-            ],
-            setsid=True,
-            setsigmask=[],
-            setsigdef=[number for number in range(1, 32) if number not in (9, 19)],
-        )
-    except OSError:
-        return
 
 
 def new_sources() -> list[str]:

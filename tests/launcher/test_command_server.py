@@ -167,8 +167,8 @@ def installed(tmp_path: Path) -> Iterator[Installation]:
     library = tmp_path / "lib" / "pyslurm-ng"
     package = library / "pyslurm_ng"
     for name in ("__init__.py", "_run.py", "cli/__init__.py", "command_server.py",
-                 "cli/session_id.py", "conf/__init__.py", "conf/quick.py", "base/__init__.py",
-                 "base/input_files.py"):  # fmt: skip
+                 "command_server_start.py", "cli/session_id.py", "conf/__init__.py",
+                 "conf/quick.py", "base/__init__.py", "base/input_files.py"):  # fmt: skip
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(PACKAGE / name, package / name)
     (package / "cli" / "squeue.py").write_text(TRIAL)
