@@ -283,6 +283,7 @@ def test_slurmd_port(tmp_path: Path) -> None:
             unused,
             actions,
             unused,
+            unused,
             status=unused,
             is_linked=lambda: True,
             relay=unused,

@@ -97,6 +97,7 @@ class Slurmd:
             credentials,
             self.actions,
             administration=SimpleNamespace(),  # type: ignore[arg-type]
+            reader=SimpleNamespace(),  # type: ignore[arg-type]
         )
 
 

@@ -67,7 +67,7 @@ def test_the_epoch_is_kept_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(os, "write", full)
     spool.keep_epoch(12)
     assert spool.epoch() == 12
-    assert sorted(os.listdir(spool.directory)) == ["epoch", "prologs", "steps"]
+    assert sorted(os.listdir(spool.directory)) == ["epoch", "prologs", "stepmgr", "steps"]
 
 
 def test_scripts_of_dead_supervisors_are_removed_and_other_folders_stay(tmp_path: Path) -> None:
@@ -79,7 +79,13 @@ def test_scripts_of_dead_supervisors_are_removed_and_other_folders_stay(tmp_path
     others.mkdir()
     (others / "work").write_text("of a week")
     spool.remove_scripts({2})
-    assert sorted(os.listdir(spool.directory)) == ["job00002", "job00003", "prologs", "steps"]
+    assert sorted(os.listdir(spool.directory)) == [
+        "job00002",
+        "job00003",
+        "prologs",
+        "stepmgr",
+        "steps",
+    ]
 
 
 def test_a_finished_step_is_not_launched_again(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_script_of_two_components(live_cluster: LiveCluster) -> None:
         f"node {rank} {rank}/3/3 1(x3) 1(x3) {fold([*first, *second])}" for rank in range(3)
     ]
     assert "refused" in lines
-    assert any("maximum value of 1" in line for line in lines)
+    assert any("highest hetjob index (2 > 1)" in line for line in lines)
     for job_id in (leader, other):
         assert live_cluster.accounted(job_id).splitlines()[0] == "COMPLETED|0:0"
     rows = live_cluster.out("sacct", "-n", "-P", "-j", str(leader), "-o", "JobID").split()
@@ -137,7 +137,7 @@ def test_steps_in_components_of_a_job_from_outside(live_cluster: LiveCluster) ->
     second = live_cluster.run("srun", "--jobid", leader, "--het-group=1", "sleep", "0")
     assert (second.returncode, second.stderr) == (0, "")
     refused = live_cluster.run("srun", f"--jobid={leader}", "--het-group=2", "true")
-    assert "maximum value of 1" in refused.stderr
+    assert "highest hetjob index (2 > 1)" in refused.stderr
     live_cluster.run("scancel", leader)
 
 

@@ -385,10 +385,10 @@ def test_children_that_wait_bring_what_commands_write_to(installed: Installation
     def own_kib() -> int:
         """Return how much memory the newest child shares with nobody."""
         server = installed.warm()
-        child = Path(f"/proc/{server}/task/{server}/children").read_text().split()[-1]
+        children = Path(f"/proc/{server}/task/{server}/children").read_text().split()
         try:
-            facts = Path(f"/proc/{child}/smaps_rollup").read_text()
-        except OSError:  # it has run a command since
+            facts = Path(f"/proc/{children[-1]}/smaps_rollup").read_text()
+        except (IndexError, OSError):  # it has run a command since
             return 0
         return int(facts.partition("Private_Dirty:")[2].split()[0])
 

@@ -36,7 +36,7 @@ class PmixStep(Srun):
         self.asked: list[str] = []
         mpi = {
             "kind": "pmix", "job": JOB, "world": JOB, "ranks": count,
-            "first_rank": 0, "first_node": 0,
+            "first_rank": 0, "first_node": 0, "secret": "5" * 32,
             "mapping": f"(vector,(0,1,{count}))", "nodes": ["n1"],
         }  # fmt: skip
         # The rank of a task is in its own variables, which the node daemon makes.
