@@ -298,7 +298,8 @@ def _address_of(program: programs.Running) -> str:
         port = program.process.cmdline()[-1].rpartition(":")[2]
     except psutil.Error:
         return ""
-    return f" at {web.address(int(port))}" if port.isdecimal() else ""
+    is_there = port.isdecimal() and web.listens(program.process, int(port))
+    return f" at {web.address(int(port))}" if is_there else ""
 
 
 def pages_of(layout: Layout) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import socket
 import subprocess
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
+
+import psutil
 
 from pyslurm_ng.up.layout import Layout
 from pyslurm_ng.up.programs import tail, wait_until
@@ -53,7 +54,9 @@ def start(program: Path, port: int, layout: Layout, env: dict[str, str], limit_s
         )
     pid_file = layout.run / f"{NAME}.pid"
     pid_file.write_text(f"{child.pid}\n")
-    is_there = wait_until(lambda: child.poll() is not None or _listens(port), limit_s)
+    is_there = wait_until(
+        lambda: child.poll() is not None or listens(psutil.Process(child.pid), port), limit_s
+    )
     if is_there and child.poll() is None:
         return ""
     child.kill()
@@ -81,9 +84,17 @@ def login_link(where: str, token: str) -> str:
     return f"{where}login?code={code}" if code else ""
 
 
-def _listens(port: int) -> bool:
+def listens(process: psutil.Process, port: int) -> bool:
+    """Return whether this process listens on a port of this host.
+
+    That somebody answers there is not enough: any user of the host may have taken the port before
+    slurmrestd did, and would be sent the token of the cluster's user.
+    """
+    look = getattr(process, "net_connections", None) or process.connections  # before psutil 6
     try:
-        socket.create_connection((_HOST, port), 1.0).close()
-    except OSError:
+        connections = look("tcp")
+    except psutil.Error:
         return False
-    return True
+    return any(
+        entry.status == psutil.CONN_LISTEN and entry.laddr.port == port for entry in connections
+    )
