@@ -100,6 +100,13 @@ def test_only_files_are_read(tmp_path: Path) -> None:
         assert isinstance(answer, ErrorReply) and answer.code == number, path
 
 
+def test_the_reader_tells_nothing_of_itself(tmp_path: Path) -> None:
+    """It is a fork of a process of root; a link may lead to what the kernel shows of it."""
+    (tmp_path / "out").symlink_to("/proc/self/maps")
+    assert read(str(tmp_path / "out")) == JobFilePart(0, 0, b"")
+    assert read(str(tmp_path / "out"), 0, 4096) == JobFilePart(0, 0, b"")
+
+
 @pytest.mark.parametrize("path", ["relative", "/tmp/a\0b", ""])
 def test_odd_paths_are_refused(path: str) -> None:
     """Before a process is begun for them."""

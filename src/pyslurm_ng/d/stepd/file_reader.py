@@ -29,6 +29,8 @@ def read(channel: socket, spec: "ReadSpec") -> None:
         size, offset, length = status.st_size, spec["offset"], spec["length"]
         if offset < 0:
             offset = max(0, size - length)
+        # Files of /proc are regular, have no size, and would tell of this process, once root's.
+        length = min(length, max(0, size - offset))
         channel.send(pack([0, size, offset, os.pread(file, length, offset)]))
     except OSError as error:
         channel.send(pack([error.errno or _NOT_REGULAR, 0, 0, b""]))
