@@ -11,6 +11,7 @@ import pytest
 
 from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.base.error_texts import error_text
+from pyslurm_ng.web.answers import takes_gzip
 from pyslurm_ng.web.bodies import MOST_BODY_BYTES
 from pyslurm_ng.web.requester import JWT, LOCAL, SocketPeer
 from pyslurm_ng.wire.daemon_link import SlurmError
@@ -254,6 +255,21 @@ def test_compressed_yaml_and_unchanged_answers() -> None:
         assert yaml.content.startswith(b"%YAML 1.1\n--- !!map\n!!str")
     assert client.get("/slurm/v0.0.46/ping", accept="text/html").status == 406
     assert client.get("/slurm/v0.0.46/nodes?update_time=4000000000").status == 304
+
+
+@pytest.mark.parametrize(
+    ("accepted", "is_taken"),
+    [
+        ("gzip", True), ("br, GZIP;q=0.5", True), ("x-gzip", True), ("gzip;q=0.001", True),
+        ("gzip;q=0", False), ("gzip ; q = 0.000, br", False), ("br", False), ("", False),
+        ("notgzip", False), ("identity;x=gzip", False), (",;,;q=", False),
+    ],
+)  # fmt: skip
+def test_who_takes_gzip(accepted: str, is_taken: bool) -> None:
+    """A weight of nothing means that it is not taken."""
+    assert takes_gzip(accepted) is is_taken
+    answer = front().get("/slurm/v0.0.46/nodes", accept_encoding=accepted)
+    assert (answer.headers.get("content-encoding") == "gzip") is is_taken
 
 
 def test_an_empty_list_of_jobs_is_a_document() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
@@ -31,6 +32,7 @@ STREAM_BYTES = 4 << 20
 """What a list that is sent part by part holds beside its records: a part, and what waits."""
 _LEAST_COMPRESSED = 1024
 _PIECE_BYTES = 256 << 10
+_NO_WEIGHT = re.compile(r"q=0(\.0*)?")
 VARY = "Accept, Accept-Encoding, Authorization, X-SLURM-USER-NAME, X-SLURM-USER-TOKEN"
 _USUAL = {"Cache-Control": "private, no-cache", "X-Content-Type-Options": "nosniff"}
 
@@ -88,7 +90,7 @@ def respond(
         Refusal: its form is not offered, or the requester has no room for it.
     """
     form = media_type(headers.get("accept", ""))
-    zipped = form == JSON and "gzip" in headers.get("accept-encoding", "").lower()
+    zipped = form == JSON and takes_gzip(headers.get("accept-encoding", ""))
     if isinstance(payload, Streamed):
         return _stream(call, payload, headers, form, holding, zipped=zipped)
     body = msgspec.json.encode(document(call, payload, answer))
@@ -99,6 +101,15 @@ def respond(
     if _is_known(headers, tag):
         return Response(status_code=304, headers={"ETag": tag, **_USUAL})
     return plain(200, body, form, tag=tag, zipped=zipped)
+
+
+def takes_gzip(accepted: str) -> bool:
+    """Return whether Accept-Encoding names gzip, and not with a weight of nothing."""
+    for entry in accepted.lower().split(","):
+        name, _, weight = entry.partition(";")
+        if name.strip() in ("gzip", "x-gzip"):
+            return _NO_WEIGHT.fullmatch("".join(weight.split())) is None
+    return False
 
 
 def _hold_yaml(holding: Holding, size: int) -> None:
