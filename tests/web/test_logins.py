@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from pyslurm_ng.web.options import BadOptions, Options
@@ -51,6 +52,21 @@ def test_links_are_for_those_who_have_a_token() -> None:
     assert client.request("POST", "/login/link").status == 401
     cookie = {"cookie": f"{COOKIE}={token_of('alice')}"}
     assert client.request("POST", "/login/link", headers=cookie).status == 401
+
+
+def test_a_link_is_for_its_tokens_user() -> None:
+    """A portal's token with another's name would log that other in as the portal."""
+    client = front(None, "alice", more=routes)
+    answer = client.request("POST", "/login/link", headers={"x-slurm-user-name": "bob"})
+    assert (answer.status, "X-SLURM-USER-NAME" in answer.content.decode()) == (400, True)
+
+
+def test_a_look_at_a_link_does_not_open_it() -> None:
+    """Programs that show where a link leads ask by HEAD first."""
+    client = front(None, "alice", more=routes)
+    code = client.request("POST", "/login/link").json()["code"]
+    assert client.request("HEAD", f"/login?code={code}").status == 200
+    assert client.request("POST", "/login", f"code={code}".encode(), FORM).status == 303
 
 
 def test_links_end_and_are_bounded() -> None:
@@ -105,6 +121,27 @@ def test_odd_names_are_refused(tmp_path: Path, name: str) -> None:
         login(tmp_path).requester({"x-remote-user": name}, "10.0.0.5")
 
 
+def test_slurm_user_is_not_logged_in(tmp_path: Path) -> None:
+    """An account of that name at the site's provider would be an administrator here."""
+    login(tmp_path)
+    options = Options(proxy_header="X-User", proxy_addresses="10.0.0.1",
+                      proxy_token=str(tmp_path / "token"))  # fmt: skip
+    proxy = ProxyLogin.of(options, "slurm")
+    assert proxy is not None
+    with pytest.raises(Refusal):
+        proxy.requester({"x-user": "slurm"}, "10.0.0.1")
+
+
+def test_one_name_only(tmp_path: Path) -> None:
+    """A proxy that adds its header keeps what its client wrote into it."""
+    headers = Headers(raw=[(b"x-remote-user", b"bob"), (b"x-remote-user", b"alice")])
+    with pytest.raises(Refusal, match="bob, alice"):
+        login(tmp_path).requester(headers, "10.0.0.5")
+    alone = Headers(raw=[(b"x-remote-user", b"alice")])
+    requester = login(tmp_path).requester(alone, "10.0.0.5")
+    assert requester is not None and requester.name == "alice"
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -137,8 +174,42 @@ def test_a_token_is_before_the_proxys_word(tmp_path: Path) -> None:
     from tests.web.front import CONF
 
     service = Service(Daemons(CONF), proxy=login(tmp_path))
-    scope: dict[str, Any] = {"type": "http", "client": ("10.0.0.5", 1), "headers": [], "state": {}}
+    scope: dict[str, Any] = {"type": "http", "method": "POST", "client": ("10.0.0.5", 1),
+                             "headers": [], "state": {}}  # fmt: skip
     named = {"x-remote-user": "alice"}
     assert service.asker(Request(scope), named).name == "alice"
     own = {**named, "x-slurm-user-token": token_of("bob")}
     assert service.asker(Request(scope), own).name == "bob"
+
+
+@pytest.mark.parametrize(
+    ("method", "told", "is_taken"),
+    [
+        ("POST", {"sec-fetch-site": "cross-site"}, False),
+        ("DELETE", {"sec-fetch-site": "same-site"}, False),
+        ("POST", {"origin": "http://evil"}, False), ("POST", {"origin": "null"}, False),
+        ("GET", {"sec-fetch-site": "cross-site"}, True), ("POST", {}, True),
+        ("POST", {"sec-fetch-site": "same-origin", "origin": "https://here"}, True),
+        ("POST", {"host": "here", "origin": "https://here"}, True),
+    ],
+)  # fmt: skip
+def test_another_site_changes_nothing_by_the_proxys_word(
+    tmp_path: Path, method: str, told: dict[str, str], is_taken: bool
+) -> None:
+    """Browsers log in to a proxy by themselves, so any page could submit a job by REST."""
+    from pyslurm_ng.web.app import Service
+    from pyslurm_ng.web.daemons import Daemons
+    from tests.web.front import CONF
+
+    service = Service(Daemons(CONF), proxy=login(tmp_path))
+    raw = [(name.encode(), text.encode()) for name, text in told.items()]
+    headers = [(b"x-remote-user", b"alice"), *raw]
+    scope: dict[str, Any] = {"type": "http", "method": method, "client": ("10.0.0.5", 1),
+                             "headers": headers, "state": {}}  # fmt: skip
+    request = Request(scope)
+    if is_taken:
+        assert service.requester(request).name == "alice"
+    else:
+        with pytest.raises(Refusal) as refused:
+            service.requester(request)
+        assert refused.value.status == 403

@@ -27,6 +27,7 @@ from pyslurm_ng.web.known_users import KnownUsers
 from pyslurm_ng.web.operations import Operation, operations
 from pyslurm_ng.web.proxy_login import ProxyLogin
 from pyslurm_ng.web.refusal import NOT_FOUND, TOO_MANY, UNREACHABLE, Refusal, refusal_of
+from pyslurm_ng.web.request_site import check_site
 from pyslurm_ng.web.requester import KINDS, Requester, SocketPeer, requester_of
 from pyslurm_ng.web.rooms import Holding, Holdings, Rooms, holding_of
 from pyslurm_ng.wire.daemon_link import SlurmError
@@ -80,6 +81,8 @@ class Service:
             address = request.client.host if request.client is not None else ""
             named = self.proxy.requester(headers, address)
             if named is not None:
+                if request.method not in ("GET", "HEAD"):
+                    check_site(request)  # a browser proves who it is to the proxy by itself
                 return named
         return requester_of(headers, peer, self.kinds, self.daemons.user_claim)
 

@@ -46,7 +46,7 @@ def run(options: Options, log: DaemonLog) -> int:
         daemons = Daemons.of_file()
     except OSError as error:
         raise BadOptions(f"slurm.conf: {error.strerror}") from None
-    proxy = ProxyLogin.of(options)
+    proxy = ProxyLogin.of(options, daemons.conf.get("SlurmUser", "root"))
     hooks = read_webhooks(options.webhooks) if options.webhooks else []
     raise_open_files()
     # Else each step of the loop waits for every thread that lays out a list, five ms each.

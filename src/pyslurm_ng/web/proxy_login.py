@@ -14,6 +14,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from starlette.datastructures import Headers
+
 from pyslurm_ng.web.options import BadOptions, Options
 from pyslurm_ng.web.refusal import UNAUTHORIZED, Refusal
 from pyslurm_ng.web.requester import JWT, Requester
@@ -35,11 +37,12 @@ class ProxyLogin:
     header: str
     networks: tuple[Network, ...]
     path: str
+    administrators: tuple[str, ...] = ("root", "0")
     _token: str = field(default="", repr=False)
     _read_s: float = -1e9
 
     @classmethod
-    def of(cls, options: Options) -> ProxyLogin | None:
+    def of(cls, options: Options, slurm_user: str = "root") -> ProxyLogin | None:
         """Return what the options say; None without them.
 
         Raises:
@@ -59,6 +62,7 @@ class ProxyLogin:
             except ValueError:
                 raise BadOptions(f"--proxy-address {word}: no address or network") from None
         login = cls(options.proxy_header.lower(), tuple(networks), options.proxy_token)
+        login.administrators += (slurm_user,)
         try:
             login._read()
         except OSError as error:
@@ -69,12 +73,17 @@ class ProxyLogin:
         """Return the user that a proxy names; None where it names nobody, or is no such proxy.
 
         Raises:
-            Refusal: it names what is no user's name, or root.
+            Refusal: it names what is no user's name, several, root, or SlurmUser.
         """
-        name = headers.get(self.header, "")
+        named = (
+            headers.getlist(self.header)
+            if isinstance(headers, Headers)
+            else [headers.get(self.header, "")]
+        )
+        name = ", ".join(named)  # a proxy that adds a name keeps what its client wrote
         if not name or not self._is_proxy(address):
             return None
-        if _USER.fullmatch(name) is None or name in ("root", "0"):
+        if _USER.fullmatch(name) is None or name in self.administrators:
             raise _refused(f"{self.header}: {name[:64]!r} cannot be logged in by a proxy")
         if time.monotonic() - self._read_s > _FRESH_S:
             try:

@@ -27,7 +27,7 @@ from pyslurm_ng.web.page.session import (
     log_out,
     visitor_of,
 )
-from pyslurm_ng.web.refusal import UNAUTHORIZED, UNREACHABLE, Refusal, refusal_of
+from pyslurm_ng.web.refusal import BAD_REQUEST, UNAUTHORIZED, UNREACHABLE, Refusal, refusal_of
 from pyslurm_ng.web.requester import JWT, requester_of, token_of
 from pyslurm_ng.web.rooms import holding_of
 from pyslurm_ng.wire.daemon_link import SlurmError
@@ -252,6 +252,10 @@ async def _make_link(service: Service, links: LoginLinks, request: Request) -> R
     if not token or not requester.is_known:
         raise Refusal(UNAUTHORIZED, "a token is needed that slurmctld believes",
                       source="slurmrestd")  # fmt: skip
+    if request.headers.get("x-slurm-user-name", ""):
+        # The link holds the token itself: a portal's would log its user in as the portal.
+        raise Refusal(BAD_REQUEST, "a link is for the token's own user: no X-SLURM-USER-NAME",
+                      source="slurmrestd")  # fmt: skip
     code = links.make(token, requester.share)
     return JSONResponse({"code": code, "seconds": int(LINK_S)}, headers=_HEADERS)
 
@@ -259,7 +263,7 @@ async def _make_link(service: Service, links: LoginLinks, request: Request) -> R
 async def _login(service: Service, links: LoginLinks, request: Request) -> Response:
     """Take a token: from the form, or once from the link that `pyslurm-ng up` prints."""
     follow = request.query_params.get("next", "/")
-    if request.method == "GET":
+    if request.method != "POST":
         code = request.query_params.get("code", "")[:64]
         return _page("login.html", {"follow": follow, "wrong": "", "visitor": None, "code": code})
     form = await form_of(request, MOST_LOGIN_BYTES)

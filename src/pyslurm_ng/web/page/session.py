@@ -19,11 +19,11 @@ from starlette.responses import Response
 from pyslurm_ng.web.app import Service
 from pyslurm_ng.web.bodies import read_body
 from pyslurm_ng.web.refusal import BAD_REQUEST, Refusal
+from pyslurm_ng.web.request_site import OTHER_SITE, check_site
 from pyslurm_ng.web.requester import Requester
 
 COOKIE = "pyslurm_token"
 MOST_FIELDS = 50
-_OTHER_SITE = "This form is too old, or comes from another site: open it again"
 _KEY = secrets.token_bytes(32)
 """Of this process: forms that were open during a restart have to be sent again."""
 
@@ -58,7 +58,7 @@ async def form_of(request: Request, most_bytes: int = 0) -> dict[str, str]:
     Raises:
         Refusal: it is none, or a page of another site sent it.
     """
-    _check_site(request)
+    check_site(request)
     content = await read_body(request, most_bytes)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
@@ -71,24 +71,6 @@ async def form_of(request: Request, most_bytes: int = 0) -> dict[str, str]:
         raise Refusal(BAD_REQUEST, "a form was expected", source="slurmrestd") from None
 
 
-def _check_site(request: Request) -> None:
-    """Refuse what a browser says another site has sent; nobody logs others in as themselves.
-
-    Raises:
-        Refusal: another site's.
-    """
-    site = request.headers.get("sec-fetch-site", "")
-    origin = request.headers.get("origin", "")
-    host = request.headers.get("host", "")
-    is_ours = (
-        site in ("same-origin", "none")
-        if site
-        else not origin or (origin.partition("://")[2] == host)
-    )
-    if not is_ours:
-        raise Refusal(403, _OTHER_SITE, source="slurmrestd")
-
-
 def check_seal(visitor: Visitor, form: Mapping[str, str]) -> None:
     """Refuse a form that was not made for this visitor.
 
@@ -96,7 +78,7 @@ def check_seal(visitor: Visitor, form: Mapping[str, str]) -> None:
         Refusal: it was not.
     """
     if not hmac.compare_digest(form.get("seal", "").encode(), visitor.seal.encode()):
-        raise Refusal(403, _OTHER_SITE, source="slurmrestd")
+        raise Refusal(403, OTHER_SITE, source="slurmrestd")
 
 
 def log_in(response: Response, token: str, *, is_secure: bool) -> None:
