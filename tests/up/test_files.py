@@ -190,6 +190,24 @@ def test_the_directory_of_another_user_is_refused(
         write(REQUEST, layout)
 
 
+@pytest.mark.parametrize("part", ["", "etc", "log", "run", "spool"])
+def test_what_others_prepared_is_refused(
+    part: str, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keys that they know, and links through which root would write its own files."""
+    path = layout.run if part == "run" else layout.directory / part
+    path.mkdir(parents=True)
+    layout.directory.mkdir(exist_ok=True)
+    path.chmod(0o777)
+    with pytest.raises(BadRequest, match="every user may write to"):
+        write(REQUEST, layout)
+    path.chmod(0o775)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(BadRequest, match="belongs to another user"):
+        write(REQUEST, layout)
+    assert not layout.env_file.exists() and not layout.slurm_conf.exists()
+
+
 def test_shards_without_gpus_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """They were left out without a word."""
     assert main(["up", "--shards", "4", "--no-namespaces"]) == 2

@@ -6,6 +6,7 @@ import os
 import pwd
 import secrets
 import shlex
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -286,19 +287,35 @@ def write_private(path: Path, content: bytes, owner: pwd.struct_passwd) -> None:
             os.fchown(descriptor, owner.pw_uid, owner.pw_gid)
 
 
+def check_ours(layout: Layout) -> None:
+    """Refuse a directory that somebody else has prepared: keys, and links to files of ours.
+
+    Raises:
+        BadRequest: what is there belongs to another user, or every user may write to it.
+    """
+    for path in (layout.directory, layout.etc, layout.log, layout.run, layout.spool):
+        try:
+            status = path.stat()
+        except FileNotFoundError:
+            continue
+        if status.st_uid != os.geteuid():
+            raise BadRequest(f"{path} belongs to another user; --dir names another directory")
+        if status.st_mode & stat.S_IWOTH:
+            raise BadRequest(f"every user may write to {path}; --dir names another directory")
+
+
 def write_all(request: Request, layout: Layout, ports: Ports, host: str) -> None:
     """Write every file of a new or a stopped cluster.
 
     The key is kept, so that older tokens and credentials stay valid.
     """
+    check_ours(layout)
     if not layout.directory.exists():
         layout.directory.mkdir(mode=0o755, parents=True)
         # Other users may look for their jobs' files below it, even if the umask forbids that.
         layout.directory.chmod(0o755)
     for directory in (layout.etc, layout.log, layout.run, layout.spool):
         directory.mkdir(mode=0o755, exist_ok=True)
-    if layout.run.stat().st_uid != os.geteuid():
-        raise BadRequest(f"{layout.run} belongs to another user; --dir names another directory")
     account = account_of(request.slurm_user)
     layout.state.mkdir(mode=0o700, exist_ok=True)
     layout.service_run.mkdir(mode=0o755, exist_ok=True)
