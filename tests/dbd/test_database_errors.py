@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -196,6 +197,15 @@ def test_a_deadlock_is_tried_again(mariadb_socket: str, tmp_path: Path, impatien
         assert play(tmp_path, story, database=server.database).job_ids() == [1, 2]
     finally:
         server.close()
+
+
+def test_no_socket_in_tmp_is_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any user can listen there before the database does, and a server may ask for the password."""
+    monkeypatch.setattr(os.path, "exists", lambda path: str(path).startswith("/tmp/"))
+    assert "unix_socket" not in mysql_url("localhost", 0, "slurm", "secret", "acct").query
+    monkeypatch.setattr(os.path, "exists", lambda path: True)
+    url = mysql_url("localhost", 0, "slurm", "secret", "acct")
+    assert url.query["unix_socket"] == "/run/mysqld/mysqld.sock"
 
 
 def test_a_full_sqlite_file_loses_nothing(tmp_path: Path, impatient: None) -> None:

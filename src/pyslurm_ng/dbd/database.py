@@ -20,7 +20,8 @@ from pyslurm_ng.dbd.database_rows import RowConnection, written_values
 from pyslurm_ng.dbd.migrations import LATEST, MIGRATIONS
 from pyslurm_ng.dbd.pass_script import printed_password
 
-MYSQL_SOCKETS = ("/run/mysqld/mysqld.sock", "/var/lib/mysql/mysql.sock", "/tmp/mysql.sock")
+MYSQL_SOCKETS = ("/run/mysqld/mysqld.sock", "/var/lib/mysql/mysql.sock")
+"""None is where every user can make files: a server over a socket may ask for the password."""
 
 RETRYABLE_MYSQL = frozenset(
     {
