@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import pwd
+import shutil
 from pathlib import Path
 
+import psutil
 import pytest
 
-from pyslurm_ng.up import slurm_user
+from pyslurm_ng.up import programs, slurm_user
 from pyslurm_ng.up.layout import BadRequest, Layout
 
 NOBODY = pwd.getpwnam("nobody")
@@ -61,3 +63,28 @@ def test_what_may_be_somebody_elses_is_not_given(tmp_path: Path) -> None:
     assert (state / "journal").stat().st_uid == NOBODY.pw_uid
     assert state.stat().st_uid == NOBODY.pw_uid
     assert outside.stat().st_uid == 0
+
+
+@as_root
+def test_a_users_directory_names_no_process_of_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else `down` of root would end the site's slurmctld by a pid file that a user has written."""
+    layout = Layout(tmp_path / "c")
+    layout.run.mkdir(parents=True)
+    layout.directory.mkdir(exist_ok=True)
+    path = layout.run / "slurmctld.pid"
+    path.write_text(f"{os.getpid()}\n")
+    monkeypatch.setattr(programs, "DAEMONS", (psutil.Process().name(),))
+    try:
+        assert [known.process for known in programs.running(layout)] == [psutil.Process()]
+        for owned in (path, layout.run, layout.directory):
+            os.chown(owned, NOBODY.pw_uid, NOBODY.pw_gid)
+            assert [known.process for known in programs.running(layout)] == [None]
+            os.chown(owned, 0, 0)
+        path.unlink()
+        path.symlink_to("/proc/self/stat")
+        os.chown(path, NOBODY.pw_uid, NOBODY.pw_gid, follow_symlinks=False)
+        assert [known.process for known in programs.running(layout)] == [None]
+    finally:
+        shutil.rmtree(layout.run, ignore_errors=True)  # elsewhere when this path is long

@@ -148,8 +148,29 @@ def evidence(layout: Layout, name: str) -> str:
 
 
 def running(layout: Layout) -> list[Running]:
-    """Return the daemons that have pid files, alive or not."""
-    return [Running(name, process_of(path, DAEMONS)) for name, path in layout.pid_files().items()]
+    """Return the daemons that have pid files, alive or not.
+
+    A user's directory names only that user's processes: root's `down` ends no others by it.
+    """
+    known = []
+    for name, path in layout.pid_files().items():
+        process = process_of(path, DAEMONS)
+        paths = (layout.directory, layout.run, path.parent, path)
+        if process is not None and not _may_name(paths, process):
+            process = None
+        known.append(Running(name, process))
+    return known
+
+
+def _may_name(paths: tuple[Path, ...], process: psutil.Process) -> bool:
+    """Return whether nobody but root, this user and the process's own has made these paths."""
+    try:
+        trusted = (0, os.geteuid(), process.uids().effective)
+        # The directory may have been deleted, while what runs is in another place.
+        there = [path for path in paths if os.path.lexists(path)]
+        return all(path.lstat().st_uid in trusted for path in there)
+    except (OSError, psutil.Error):
+        return False
 
 
 def other_owner(alive: list[Running]) -> str:
