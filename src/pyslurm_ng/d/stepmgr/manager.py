@@ -16,6 +16,7 @@ from pyslurm_ng.d.stepmgr.hands import Hands
 from pyslurm_ng.d.stepmgr.news import News
 from pyslurm_ng.d.stepmgr.notes import CANCELLED, QUEUED, Notes
 from pyslurm_ng.d.stepmgr.waiting import (
+    StepWaits,
     WaitingStep,
     WaitingSteps,
     needs_srun,
@@ -36,7 +37,7 @@ from pyslurm_ng.wire.step_messages import (
     StepOver,
     StepWaiting,
 )
-from pyslurm_ng.wire.stepmgr_messages import QueueStep, StepQueued, StepsOver, WaitSteps
+from pyslurm_ng.wire.stepmgr_messages import QueueStep, StepQueued, WaitSteps
 
 _SAY_BUSY_AFTER_S = 0.25
 # A node's report of the end may come after srun has left; srun may have gone before a launch.
@@ -60,7 +61,7 @@ class StepManager:
         self._hands = hands
         self.waiting = WaitingSteps()
         self._open: dict[int, Call] = {}
-        self._waits: dict[Call, WaitSteps] = {}
+        self._waits = StepWaits(self.job, self.waiting)
         self.news = News(self.job, notes, hands, self.waiting.notes)
         self._granted: dict[bytes, int] = {}
         self._is_trying = False
@@ -75,7 +76,7 @@ class StepManager:
         if call.peer.uid != self.job.job.uid:
             call.error(Errno.ESLURM_ACCESS_DENIED, error_text(Errno.ESLURM_ACCESS_DENIED))
         elif isinstance(request, WaitSteps):
-            self._wait(call, request)
+            self._waits.add(call, request, is_over=self._is_over)
         elif self._is_over:
             call.error(Errno.ESLURM_ALREADY_DONE, error_text(Errno.ESLURM_ALREADY_DONE))
         elif isinstance(request, CreateStep):
@@ -137,18 +138,8 @@ class StepManager:
         self.waiting.add(waiting)
         self.try_all()
 
-    def _wait(self, call: Call, request: WaitSteps) -> None:
-        self._waits[call] = request
-        call.on_gone(partial(self._waits.__delitem__, call))
-        self._tell_over()
-
     def _tell_over(self) -> None:
-        """Answer those who wait until no step is left."""
-        for call, request in list(self._waits.items()):
-            others = set(self.job.job.steps) - {request.but_step_id}
-            if self._is_over or not (others or len(self.waiting)):
-                del self._waits[call]
-                call.reply(StepsOver(self.job.job.job_id))
+        self._waits.tell(is_over=self._is_over)
 
     def _remember(self, request_id: bytes, step_id: int) -> None:
         self._granted[request_id] = step_id

@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 
 import msgspec
 
 from pyslurm_ng.d.stepmgr.notes import QUEUED
+from pyslurm_ng.steps.managed_job import ManagedJob
 from pyslurm_ng.wire.call import Call
 from pyslurm_ng.wire.node_messages import LaunchStep
 from pyslurm_ng.wire.step_messages import CreateStep
-from pyslurm_ng.wire.stepmgr_messages import QueueStep
+from pyslurm_ng.wire.stepmgr_messages import QueueStep, StepsOver, WaitSteps
 
 _SAID_BY_SRUN = frozenset(
     ("request_id", "name", "srun_host", "srun_pid", "srun_port", "submit_line", "cwd", "std_in",
@@ -131,6 +133,43 @@ class WaitingSteps:
         """Return the first step that asks for the same."""
         alike = self._by_shape.get(_shape(waiting.request))
         return next(iter(alike.values())) if alike else None
+
+
+class StepWaits:
+    """Those who wait until no step of a job runs or waits: `swait`."""
+
+    def __init__(self, job: ManagedJob, waiting: WaitingSteps) -> None:
+        self._job = job
+        self._waiting = waiting
+        self._calls: dict[Call, WaitSteps] = {}
+
+    def add(self, call: Call, request: WaitSteps, *, is_over: bool) -> None:
+        """Answer a call when no step is left, now if so it is."""
+        if not self._is_answered(call, request, is_over):
+            self._calls[call] = request
+            call.on_gone(partial(self._gone, call))
+
+    def tell(self, *, is_over: bool) -> None:
+        """Answer those for whom no step is left.
+
+        Each may leave out one step, its own: while more are left, nobody need be looked at.
+        """
+        if not is_over and (len(self._waiting) or len(self._job.job.steps) > 1):
+            return
+        for call, request in list(self._calls.items()):
+            if self._is_answered(call, request, is_over):
+                self._calls.pop(call, None)
+
+    def _is_answered(self, call: Call, request: WaitSteps, is_over: bool) -> bool:
+        steps = self._job.job.steps
+        others = len(steps) - (request.but_step_id in steps)
+        if not is_over and (others or len(self._waiting)):
+            return False
+        call.reply(StepsOver(self._job.job.job_id))
+        return True
+
+    def _gone(self, call: Call) -> None:
+        self._calls.pop(call, None)
 
 
 def _shape(request: CreateStep) -> tuple[object, ...]:
