@@ -10,11 +10,12 @@ import msgspec
 import pytest
 from msgspec import Struct
 
-from pyslurm_ng.base.errors import Errno
-from pyslurm_ng.base.numbers import STEP_EXACT
+from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.numbers import STEP_EXACT, STEP_OVERLAP
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.d.stepmgr.manager import StepManager
 from pyslurm_ng.d.stepmgr.notes import Notes
+from pyslurm_ng.d.stepmgr.user_shares import MOST_QUEUED_BYTES, refusal
 from pyslurm_ng.model.job import Step
 from pyslurm_ng.steps.managed_job import ManagedJob
 from pyslurm_ng.wire import node_messages as nm
@@ -253,6 +254,71 @@ def test_ten_thousand_steps_are_a_few_messages(tmp_path: Path) -> None:
     assert len(job.told()) == 20_001
     assert len(job.host.reports) < 40
     assert max(map(len, job.host.reports)) <= 256 << 10
+
+
+class CountedSteps(dict[int, Step]):
+    """Steps that count how often they are gone through."""
+
+    looks = 0
+
+    def __iter__(self) -> Iterator[int]:
+        type(self).looks += 1
+        return super().__iter__()
+
+
+def test_many_who_wait_cost_nothing_while_steps_run(tmp_path: Path) -> None:
+    """1,500 requests to wait beside 1,000 steps kept slurmd from all others for a minute."""
+    job = Managed(tmp_path / "notes")
+    for number in range(40):
+        job.create(number, flags=STEP_OVERLAP)
+    job.manager.job.job.steps = CountedSteps(job.manager.job.job.steps)
+    waits = [job.ask(WaitSteps(job.credential.job_id)) for _ in range(200)]
+    own = job.ask(WaitSteps(job.credential.job_id, but_step_id=39))
+    for step_id in range(38):
+        job.over(step_id)
+    assert CountedSteps.looks < 200
+    assert not any(call.answers for call in waits)
+    job.over(38)
+    assert own.answers and not any(call.answers for call in waits)
+    job.over(39)
+    assert all(call.answers == [StepsOver(job.credential.job_id)] for call in waits)
+
+
+def test_steps_of_which_the_controller_has_not_heard_are_bounded(tmp_path: Path) -> None:
+    """Steps with long texts, made and ended at once, took slurmd's memory: 4 GiB for each job."""
+    job = Managed(tmp_path / "notes")
+
+    def why(request: type = CreateStep, uid: int = USER) -> Reject | None:
+        asked = job.create(1).request if request is CreateStep else WaitSteps(1)
+        return refusal([job.manager], uid, asked)
+
+    number = 0
+    while why() is None:
+        assert number < 2_000, job.manager.news.held_bytes
+        call = job.create(number + 2, submit_line="x" * 65_536, flags=STEP_OVERLAP)
+        job.over(step_id_of(call))
+        number += 1
+    refused = why()
+    assert refused is not None and refused.code == Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF
+    assert why(uid=USER + 1) is None and why(WaitSteps) is None  # others, and who only waits
+    again = Managed(tmp_path / "notes")
+    again.manager.take_up()
+    assert abs(again.manager.news.held_bytes - job.manager.news.held_bytes) < 8192
+    job.manager.news.flush(with_parts=False)
+    for body in job.host.reports:
+        job.manager.news.acknowledged(nm.ManagedSteps(1, 0, body))
+    assert why() is None and job.manager.news.held_bytes < 8192
+
+
+def test_queued_steps_of_a_user_are_bounded_over_all_jobs(tmp_path: Path) -> None:
+    """Each job may queue 64 MiB; many jobs of one user on a node may not."""
+    job = Managed(tmp_path / "notes")
+    request = job.queue(1).request
+    job.manager.waiting.queued_bytes = MOST_QUEUED_BYTES // 2 + 1
+    assert refusal([job.manager], USER, request) is None
+    refused = refusal([job.manager, job.manager], USER, request)
+    assert refused is not None and refused.code == Errno.ESLURM_STEP_LIMIT
+    assert refusal([job.manager, job.manager], USER + 1, request) is None
 
 
 def test_no_other_user_is_served(tmp_path: Path) -> None:

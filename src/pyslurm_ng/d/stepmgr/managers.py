@@ -12,11 +12,12 @@ from pyslurm_ng.d.core.actions import Action
 from pyslurm_ng.d.core.node_core import JobHere
 from pyslurm_ng.d.node.credential_checks import CredentialChecks
 from pyslurm_ng.d.node.local_node import LocalNode
-from pyslurm_ng.d.stepmgr.manager import TOO_MUCH, StepManager
+from pyslurm_ng.d.stepmgr.manager import StepManager
 from pyslurm_ng.d.stepmgr.node_hands import Launch, NodeHands
 from pyslurm_ng.d.stepmgr.node_links import NodeLinks
 from pyslurm_ng.d.stepmgr.notes import Notes
 from pyslurm_ng.d.stepmgr.remote_ends import RemoteEnds
+from pyslurm_ng.d.stepmgr.user_shares import refusal
 from pyslurm_ng.steps.managed_job import ManagedJob
 from pyslurm_ng.wire import node_messages as nm
 from pyslurm_ng.wire.call import Call
@@ -27,7 +28,6 @@ from pyslurm_ng.wire.stepmgr_messages import QueueStep, WaitSteps
 
 _NONCE_BYTES = 16
 _NOT_LAUNCHED = 1 << 8
-_MOST_OF_USER_BYTES = 128 << 20
 
 
 class StepManagers:
@@ -76,17 +76,11 @@ class StepManagers:
         if manager is None:
             call.error(Errno.ESLURM_INVALID_JOB_ID, error_text(Errno.ESLURM_INVALID_JOB_ID))
             return
-        if isinstance(request, QueueStep) and self._queued_by(call.peer.uid) > _MOST_OF_USER_BYTES:
-            call.error(Errno.ESLURM_STEP_LIMIT, TOO_MUCH)
+        refused = refusal(self._managers.values(), call.peer.uid, request)
+        if refused is not None:
+            call.error(refused.code, refused.detail)
             return
         manager.handle(call)
-
-    def _queued_by(self, uid: int) -> int:
-        """Return what steps take that wait in all jobs of a user here: slurmd serves all users."""
-        managers = self._managers.values()
-        return sum(
-            manager.waiting.queued_bytes for manager in managers if manager.job.job.uid == uid
-        )
 
     def _of_job(self, job_id: int) -> StepManager | None:
         job = self._core.jobs.get(job_id)

@@ -17,6 +17,7 @@ from pyslurm_ng.wire import node_messages as nm
 
 _PAUSE_S = 0.3
 _MOST_BYTES = 256 << 10
+_STEP_BYTES = 1024  # what a step takes in memory beside its texts
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -26,6 +27,9 @@ class News:
 
     Args:
         others: returns what else is in the notes when they are written anew.
+
+    Attributes:
+        held_bytes: what steps take of whose end the controller has not heard.
     """
 
     def __init__(
@@ -45,17 +49,31 @@ class News:
         self._is_due = False
         self._told_parts = False
         self._old: list[nm.StepNews] = []
+        self.held_bytes = 0
+        self._bytes_of: dict[int, int] = {}
 
     def add(self, news: list[nm.StepNews]) -> None:
         """Note news, and tell them soon."""
         if not news:
             return
         self._unsent += news
+        body = nm.encode_news(news)
+        for step_news in news:
+            if step_news.step is not None:
+                self._hold(step_news.step_id, len(body))
         try:
-            self._notes.add(NEWS, nm.encode_news(news))
+            self._notes.add(NEWS, body)
         except OSError as error:
             self._failed(error)
         self._send_later()
+
+    def _hold(self, step_id: int, size: int) -> None:
+        self._release(step_id)
+        self._bytes_of[step_id] = size + _STEP_BYTES
+        self.held_bytes += size + _STEP_BYTES
+
+    def _release(self, step_id: int) -> None:
+        self.held_bytes -= self._bytes_of.pop(step_id, 0)
 
     def _failed(self, error: OSError) -> None:
         self._hands.error(f"notes of job {self._job.job.job_id}: {error.strerror}")
@@ -84,18 +102,24 @@ class News:
 
     def _send(self) -> None:
         """Send as many news as a message may hold."""
-        count = len(self._unsent)
-        body = nm.encode_news(self._unsent)
-        while len(body) > _MOST_BYTES and count > 1:
-            count = max(1, count // 2)
-            body = nm.encode_news(self._unsent[:count])
+        count = size = 0
+        for step_news in self._unsent:
+            size += len(_encode(step_news))
+            if size > _MOST_BYTES and count:
+                break
+            count += 1
+        body = nm.encode_news(self._unsent[:count])
         del self._unsent[:count]
         self._in_flight += count
         self._hands.report(self._job, body)
 
     def acknowledged(self, report: nm.ManagedSteps) -> None:
         """The controller has some news for good."""
-        count = len(nm.decode_news(report.news))
+        told = nm.decode_news(report.news)
+        count = len(told)
+        for step_news in told:
+            if step_news.step is None:
+                self._release(step_news.step_id)
         self._in_flight = max(0, self._in_flight - count)
         self._sent += count
         try:
@@ -148,5 +172,10 @@ class News:
         old, self._old = self._old, []
         self._job.learn(old, self._hands.now_us())
         self._unsent = old[self._sent :]
+        for index, step_news in enumerate(old):
+            if step_news.step is not None:
+                self._hold(step_news.step_id, len(nm.encode_news([step_news])))
+            elif index < self._sent:
+                self._release(step_news.step_id)
         self._send_later()
         return {step_news.step_id for step_news in old if step_news.step is not None}
