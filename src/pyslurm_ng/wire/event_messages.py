@@ -19,7 +19,7 @@ FROM_NOW = -1
 Sequence = Annotated[int, msgspec.Meta(ge=FROM_NOW, le=2**62)]
 
 
-@message(kind="FollowEvents", roles="user", max_bytes=1 << 20, stays_open=True)
+@message(kind="FollowEvents", roles="user", max_bytes=256 << 10, stays_open=True)
 class FollowEvents(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Tell what happens to jobs and nodes from now on, or from behind batch `after` on.
 

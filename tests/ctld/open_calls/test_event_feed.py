@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
 
-from pyslurm_ng.base.errors import Errno
+from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.ctld.open_calls import event_feed
 from pyslurm_ng.ctld.open_calls.event_feed import LONGEST_US, MOST_OF_ONE, EventFeed
+from pyslurm_ng.ctld.queries.event_rows import named_jobs
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.wire.event_messages import EventsBegun, EventsOver, FollowEvents
@@ -211,6 +213,48 @@ def test_bad_filters_are_refused(request_fields: dict[str, Any], code: int) -> N
     """With Slurm's number."""
     listener = Scene().listen(**request_fields)
     assert listener.last[0] == code
+
+
+@pytest.mark.parametrize(
+    ("jobs", "is_refused"),
+    [
+        ([f"30_[{','.join(map(str, range(0, 8_000, 2)))}]"], False),
+        ([f"30_[{','.join(map(str, range(n, n + 10_000, 2)))}]" for n in (0, 50_000)], True),
+        ([f"30_[{','.join(['0-9:2'] * 51)}]", f"31_[{','.join(['0-9:2'] * 50)}]"], True),
+    ],
+)
+def test_filters_of_many_tasks_are_refused(jobs: list[str], is_refused: bool) -> None:
+    """Forty listeners with 90,000 ranges each took 400 MiB, and each event of a task 0.3 s."""
+    listener = Scene().listen(filter=JobFilter(jobs=jobs))
+    assert (listener.last is not None) == is_refused
+    if is_refused:
+        assert listener.last[0] == Errno.ESLURM_NOT_SUPPORTED
+
+
+def test_tasks_that_a_filter_names() -> None:
+    """Single ones, ranges that touch each other, and steps."""
+    test = named_jobs(["30_[7,1-3,4-5,10-20:5]", "30_30", "31", "40_1"])
+    assert not isinstance(test, Reject)
+
+    def heard(array_job_id: int, task_id: int) -> bool:
+        job = copy(queue().cluster.jobs[24])
+        job.job_id, job.array_job_id, job.array_task_id = 99, array_job_id, task_id
+        return test(job)
+
+    tasks = [task for task in range(40) if heard(30, task)]
+    assert tasks == [1, 2, 3, 4, 5, 7, 10, 15, 20, 30]
+    assert heard(31, 9) and heard(40, 1) and not heard(40, 2)
+
+
+def test_events_do_not_hold_texts_of_jobs() -> None:
+    """2,500 changes of a comment by one user took 780 MiB of slurmctld while somebody listened."""
+    scene = Scene()
+    scene.listen()
+    scene.happen(ev.JobUpdated(1, 24, {"comment": "x" * 9_999}))
+    (kept,) = scene.feed._kept
+    assert kept.job is not None and kept.job is not scene.room.writer.cluster.jobs[24]
+    size = len(msgspec.msgpack.encode([kept.told, kept.job]))
+    assert len(scene.room.writer.cluster.jobs[24].comment) == 9_999 and size < 2_500
 
 
 def test_a_listener_with_the_same_words_costs_one_look(monkeypatch: pytest.MonkeyPatch) -> None:

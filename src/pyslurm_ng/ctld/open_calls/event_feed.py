@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
+from hashlib import blake2b
 from typing import Any, Protocol, cast
 
 from msgspec import Struct
@@ -29,6 +29,7 @@ from pyslurm_ng.ctld.queries.event_rows import (
     JobTest,
     audience_text,
     job_event,
+    judged_part,
     named_jobs,
     narrowed,
     node_events,
@@ -48,6 +49,7 @@ from pyslurm_ng.wire.event_messages import (
     NodeEvent,
 )
 from pyslurm_ng.wire.messages import encode
+from pyslurm_ng.wire.query_messages import JobFilter
 
 MOST_KEPT = 8192
 """Events that are kept for listeners that come back."""
@@ -90,7 +92,7 @@ class ListenCall(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """One event; `job` is the job as it was after it, None of an event about nodes."""
+    """One event; `job` is what decides who hears of the job after it, None of one about nodes."""
 
     sequence: int
     told: JobEvent | NodeEvent | None  # None: rights may have changed here
@@ -179,7 +181,7 @@ class EventFeed:
         cluster, show_all = self._writer.cluster, bool(request.flags & SHOW_ALL)
         audience = Audience(cluster, self._conf(), caller, show_all=show_all)
         alike = encode(replace(request, after=FROM_NOW))
-        key = audience_text(audience).encode() + b"\n" + alike
+        key = blake2b(audience_text(audience).encode() + b"\n" + alike).digest()
         known = self._groups.get(key)
         if known is not None:
             return known
@@ -189,8 +191,8 @@ class EventFeed:
         test = agree
         if request.filter.jobs:
             named = named_jobs(request.filter.jobs)
-            if isinstance(named, str):
-                return Reject(Errno.ESLURM_INVALID_JOB_ID, named[:64])
+            if isinstance(named, Reject):
+                return named
             test = _both(agree, named)
         nodes: frozenset[str] = frozenset()
         if request.nodes:
@@ -202,7 +204,8 @@ class EventFeed:
             if unknown or not names:
                 return Reject(Errno.ESLURM_INVALID_NODE_NAME, "".join(unknown[:1]))
             nodes = frozenset(names)
-        return _Group(key, audience, test, nodes, request)
+        # The tests have what they need of the texts.
+        return _Group(key, audience, test, nodes, replace(request, filter=JobFilter(), nodes=""))
 
     def _begin(self, group: _Group, call: ListenCall, after: int) -> None:
         """Say where the events begin, and tell those that were missed."""
@@ -267,7 +270,7 @@ class EventFeed:
             of_job = job_event(cluster, event, sequence)
             if of_job is not None:
                 told, job = of_job
-                self._fresh.append(_Kept(sequence, told, copy(job)))
+                self._fresh.append(_Kept(sequence, told, judged_part(job)))
                 continue
             for told_nodes in node_events(cluster, event, sequence):
                 self._fresh.append(_Kept(sequence, told_nodes))
