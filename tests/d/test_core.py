@@ -85,6 +85,33 @@ def test_a_late_order_of_an_ended_script_is_answered_again() -> None:
     assert node.reports == first * 2
 
 
+def test_a_step_of_a_suspended_job_waits_until_it_goes_on() -> None:
+    """With the credential of a step from before, a user ran on CPUs that others had by then."""
+    node = core()
+    started(node)
+    obey(node, nm.SuspendJob(6, 1, 0), None)
+    assert launch_step(node, credential(step_id=0), 1) == []
+    tell, start = obey(node, nm.ResumeJob(7, 1, 0), None)
+    assert tell == Command(1, 0, STEP_BATCH, {"do": "resume"})
+    assert start == StartStep(credential(step_id=0), 1)
+    obey(node, nm.SuspendJob(8, 1, 0), None)
+    launch_step(node, credential(step_id=1), 2)
+    assert RefuseStep in map(type, obey(node, nm.TerminateJob(9, 1, 0, force=True), None))
+    assert not node.suspended
+
+
+def test_a_node_remembers_a_suspended_job_of_which_it_has_nothing() -> None:
+    """Another node of the job begins its first step by a credential from before."""
+    node = core()
+    obey(node, nm.SuspendJob(6, 1, 0), None)
+    assert launch_step(node, credential(step_id=0), 1) == []
+    (start,) = obey(node, nm.ResumeJob(7, 1, 0), None)
+    assert start == StartStep(credential(step_id=0), 1)
+    obey(node, nm.SuspendJob(8, 2, 0), None)
+    obey(node, nm.TerminateJob(9, 2, 0), None)
+    assert not node.suspended
+
+
 def test_an_older_epoch_is_not_obeyed() -> None:
     node = core()
     assert node.accept_epoch(3)

@@ -70,6 +70,7 @@ class NodeCore:
         reports: what the controller has not acknowledged yet.
         managed_ends: ends of steps for the step manager of their job, and the node where it is.
         ended: the attempts that are over here.
+        suspended: the attempts that are suspended, also those of which nothing is here yet.
         reboot_duty_id: the last order to boot, so that it counts once.
     """
 
@@ -83,6 +84,7 @@ class NodeCore:
         self.reports: list[nm.Report] = []
         self.managed_ends: list[tuple[str, nm.StepEnded]] = []
         self.ended = EndedAttempts()
+        self.suspended: set[tuple[int, int]] = set()
         self.reboot_duty_id = 0
 
     # Jobs -------------------------------------------------------------------------------------

@@ -59,11 +59,23 @@ def obey(core: NodeCore, order: nm.Order, credential: nm.JobCredential | None) -
         wait_s = float(core.kill_wait_s)
         words: Order = {"do": "terminate", "why": why(order.flags), "wait_s": wait_s}
         return _tell(core, order, [order.step_id], words)
-    job = core.attempt(order.job_id, order.attempt)
+    return _suspend(core, order)
+
+
+def _suspend(core: NodeCore, order: nm.SuspendJob | nm.ResumeJob) -> list[Action]:
+    """Stop what runs of a job and let its launches wait, or let all go on."""
+    is_suspended = isinstance(order, nm.SuspendJob)
+    key, job = (order.job_id, order.attempt), core.attempt(order.job_id, order.attempt)
+    actions = _tell(core, order, None, {"do": "suspend" if is_suspended else "resume"})
+    if is_suspended:
+        core.suspended.add(key)
+    else:
+        core.suspended.discard(key)
     if job is not None:
-        job.is_suspended = isinstance(order, nm.SuspendJob)
-    do: Order = {"do": "suspend" if isinstance(order, nm.SuspendJob) else "resume"}
-    return _tell(core, order, None, do)
+        job.is_suspended = is_suspended
+        if not is_suspended and not job.is_ending:
+            actions += runs.go_on(core, job)
+    return actions
 
 
 def refuse(
@@ -111,6 +123,7 @@ def _terminate(
     core: NodeCore, order: nm.TerminateJob, credential: nm.JobCredential | None
 ) -> list[Action]:
     job = core.attempt(order.job_id, order.attempt)
+    core.suspended.discard((order.job_id, order.attempt))
     is_unknown = order.job_id not in core.jobs
     if is_unknown and core.has_epilog and credential is not None:
         job = JobHere(order.job_id, order.attempt, credential, prolog="done")

@@ -46,6 +46,7 @@ def begin(core: NodeCore, credential: nm.JobCredential) -> tuple[list[Action], J
         job = None
     if job is None:
         job = JobHere(credential.job_id, credential.attempt, credential)
+        job.is_suspended = (job.job_id, job.attempt) in core.suspended
         core.jobs[credential.job_id] = job
     elif job.credential is None:
         job.credential = credential
@@ -72,6 +73,8 @@ def go_on(core: NodeCore, job: JobHere) -> list[Action]:
         job.steps[STEP_BATCH] = order.duty_id
         assert job.credential is not None
         actions.append(StartBatch(job.credential, order))
+    if job.is_suspended:
+        return actions  # a step whose share was given before would run beside those that may now
     waiting, job.steps_wait = job.steps_wait, []
     for ticket, credential in waiting:
         job.steps[credential.step_id] = 0
@@ -149,6 +152,7 @@ def _forget(core: NodeCore, job: JobHere) -> list[Action]:
         del core.jobs[job.job_id]
         return []
     core.jobs[job.job_id] = job.later
+    job.later.is_suspended = (job.later.job_id, job.later.attempt) in core.suspended
     return go_on(core, job.later)
 
 
