@@ -539,6 +539,7 @@ PLAIN = frozenset(
     submission
     submit
     sums
+    suspended
     table
     tables
     task

@@ -8,9 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from pyslurm_ng.d.core.node_core import NodeCore
 from pyslurm_ng.d.spool import step_record
 from pyslurm_ng.d.spool.batch_script import write_script
 from pyslurm_ng.d.spool.spool import Spool, SpoolFull
+from pyslurm_ng.d.spool.suspended_jobs import SuspendedJobs
+from pyslurm_ng.model.ids import STEP_BATCH
+from tests.d.credentials import credential
 
 
 def full(*words: object, **more: object) -> int:
@@ -140,3 +144,21 @@ def test_the_end_of_a_step_is_read_without_its_spec(tmp_path: Path) -> None:
     assert step_record.read_end(path)["end"]["status"] == 3
     os.truncate(path, 0)
     assert step_record.read_end(path) == {}
+
+
+def test_suspended_jobs_are_known_to_the_next_slurmd(tmp_path: Path) -> None:
+    """After a restart of slurmd, srun in a suspended job got a share and ran."""
+    file = SuspendedJobs(str(tmp_path))
+    assert file.read() == set()
+    file.keep({(7, 0), (3, 2)})
+    again = SuspendedJobs(str(tmp_path))
+    assert again.read() == {(7, 0), (3, 2)}
+    node = NodeCore(has_prolog=False, has_epilog=False, kill_wait_s=30)
+    node.suspended = again.read()
+    node.adopt(credential(7), STEP_BATCH, 0)
+    node.adopt(credential(8), STEP_BATCH, 0)
+    assert (node.jobs[7].is_suspended, node.jobs[8].is_suspended) == (True, False)
+    again.keep(set())
+    assert SuspendedJobs(str(tmp_path)).read() == set()
+    (tmp_path / "suspended").write_text("torn")
+    assert SuspendedJobs(str(tmp_path)).read() == set()

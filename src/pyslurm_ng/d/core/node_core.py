@@ -106,13 +106,19 @@ class NodeCore:
         job = self.jobs.get(job_id)
         return job.since_us if job is not None else 0
 
+    def new_attempt(self, credential: nm.JobCredential, prolog: str = "none") -> JobHere:
+        """Return the record of an attempt of which nothing was here before."""
+        job_id, attempt = key = credential.job_id, credential.attempt
+        is_suspended = key in self.suspended
+        return JobHere(job_id, attempt, credential, prolog, is_suspended=is_suspended)
+
     def adopt(
         self, credential: nm.JobCredential, step_id: int, duty_id: int, since_us: int = 0
     ) -> None:
         """Take over a step that an earlier slurmd had started, which knew the job since then."""
         job = self.jobs.get(credential.job_id)
         if job is None:
-            job = JobHere(credential.job_id, credential.attempt, credential, prolog="done")
+            job = self.new_attempt(credential, prolog="done")
             self.jobs[credential.job_id] = job
         self.arrived(job.job_id, since_us)
         job.steps[step_id] = duty_id

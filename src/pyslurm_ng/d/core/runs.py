@@ -45,8 +45,7 @@ def begin(core: NodeCore, credential: nm.JobCredential) -> tuple[list[Action], J
             return actions, job.later
         job = None
     if job is None:
-        job = JobHere(credential.job_id, credential.attempt, credential)
-        job.is_suspended = (job.job_id, job.attempt) in core.suspended
+        job = core.new_attempt(credential)
         core.jobs[credential.job_id] = job
     elif job.credential is None:
         job.credential = credential

@@ -10,6 +10,7 @@ from pyslurm_ng.d.core.node_core import NodeCore
 from pyslurm_ng.d.node.setup import Setup
 from pyslurm_ng.d.spec.node_setup import NodeSetup
 from pyslurm_ng.d.spool.spool import Spool
+from pyslurm_ng.d.spool.suspended_jobs import SuspendedJobs
 from pyslurm_ng.daemon.log import DaemonLog
 
 INTERNAL = "slurmd has failed; its log tells more"
@@ -24,6 +25,7 @@ class LocalNode:
         core: what runs here, the work to do and the reports to send.
         spool: what a restarted slurmd must know.
         faults: counts unexpected errors.
+        suspended_jobs: what a restarted slurmd must know of them.
         last_order_us: when a controller in command was last heard, in microseconds since the epoch;
             0 if none was.
     """
@@ -40,6 +42,8 @@ class LocalNode:
         self.last_order_us = 0
         self.core.epoch = spool.epoch()
         self.core.newest_job_id = spool.newest_job_id()
+        self.suspended_jobs = SuspendedJobs(spool.directory)
+        self.core.suspended = self.suspended_jobs.read()
 
     def use(self, setup: Setup) -> None:
         """Go by another configuration from now on."""

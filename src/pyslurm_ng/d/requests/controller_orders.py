@@ -92,7 +92,16 @@ class ControllerOrders:
             except Exception as error:  # noqa: BLE001 - the other jobs' orders are no worse
                 node.faults.note("order", f"{type(order).__name__} {order.duty_id}", error)
         node.spool.keep_newest_job_id(node.core.newest_job_id)
+        self._keep_suspended()
         self._actions.act([])
+
+    def _keep_suspended(self) -> None:
+        node = self._node
+        try:
+            node.suspended_jobs.keep(node.core.suspended)
+        except OSError as error:
+            node.faults.note("order", f"suspended jobs cannot be kept in {node.spool.directory}: "
+                             f"{error.strerror}")  # fmt: skip
 
     def _obey(self, order: nm.Order) -> None:
         blob = getattr(order, "credential", b"")

@@ -4,6 +4,7 @@ steps/          a file for each step, see step_record; only root reads it
 jobNNNNN/       a batch script while it runs, ours, which only its user reads
 epoch           the newest epoch obeyed
 newest_job      the newest job id it has had
+suspended       the attempts that are suspended, see suspended_jobs
 stepmgr/        files of step managers, see stepmgr.notes; only root reads them
 prologs/        an empty file for each attempt whose Prolog has run
 stepd.lock      see stepd

@@ -141,7 +141,7 @@ class StepManagers:
                 self._node.log.error(f"{path}: cannot be taken up: {error}")
                 continue
             if credential.job_id not in self._core.jobs:
-                job = JobHere(credential.job_id, credential.attempt, credential, prolog="done")
+                job = self._core.new_attempt(credential, prolog="done")
                 self._core.jobs[credential.job_id] = job
         self.look()
 
@@ -166,14 +166,17 @@ class StepManagers:
         if manager is None:
             credential = job.credential
             if credential is not None and credential.managed is not None and not job.is_ending:
-                self._begin(key, credential)
+                self._begin(key, credential, is_suspended=job.is_suspended)
         elif manager.job.is_suspended != job.is_suspended:
             manager.suspend(is_suspended=job.is_suspended)
 
-    def _begin(self, key: tuple[int, int], credential: nm.JobCredential) -> None:
+    def _begin(
+        self, key: tuple[int, int], credential: nm.JobCredential, *, is_suspended: bool
+    ) -> None:
         path = f"{self._node.spool.managers}/{key[0]}.{key[1]}"
         notes = self._notes[key] = Notes(path)
         manager = self._managers[key] = StepManager(credential, notes, self._hands)
+        manager.job.suspend(is_suspended=is_suspended)
         try:
             if os.path.exists(path):
                 manager.take_up()
