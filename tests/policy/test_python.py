@@ -96,3 +96,16 @@ def test_what_cannot_be_loaded_is_named(tmp_path: Path, text: str | None, said: 
         (tmp_path / "job_submit.py").write_text(text)
     with pytest.raises(ScriptError, match=said):
         JobSubmitPython(str(tmp_path))
+
+
+def test_a_text_of_a_user_in_the_log_is_no_line_of_the_daemon(tmp_path: Path) -> None:
+    """A site's script logged a comment with a line break; what followed looked like slurmctld's."""
+    site = plugin(
+        tmp_path,
+        "def job_submit(job, partitions, uid):\n    job.log('comment ' + job.comment)\n",
+    )
+    spoken = Said()
+    job = description(spoken, comment="x\n_job_complete: JobId=7 done")
+    assert site.decide(job, None, Surroundings(), spoken) == 0
+    first, second = (line for _, line in spoken.log_lines)
+    assert first.endswith("comment x") and second == "    _job_complete: JobId=7 done"

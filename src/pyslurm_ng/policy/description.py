@@ -22,8 +22,12 @@ class Said:
         self.user_lines: list[str] = []
 
     def log(self, level: int, text: str) -> None:
-        """Take a line for slurmctld's log; beyond a thousand lines they are left out."""
-        for line in text.split("\n"):
+        """Take a line for slurmctld's log; beyond a thousand lines they are left out.
+
+        Further lines of a text are indented: a user's name or comment in it must not look like a
+        line of slurmctld's own.
+        """
+        for line in text.replace("\n", "\n    ").split("\n"):
             if len(self.log_lines) < MOST_LINES:
                 self.log_lines.append((level, _cut(line)))
 
