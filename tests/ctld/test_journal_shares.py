@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
+import pytest
+from msgspec.structs import replace
+
+from pyslurm_ng.base.numbers import REQ_STEPMGR
 from pyslurm_ng.ctld.journal_shares import AT_ONCE_BYTES, BYTES_PER_S, JournalShares
 from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.batches import about_bytes, encode_batch
 from pyslurm_ng.model.job import JobRequest, Step
+from pyslurm_ng.model.kept_request import whole_request
+from pyslurm_ng.wire import node_messages as nm
+from tests.ctld.nodes.sender_room import SenderRoom
+from tests.model.clusters import START_US
 
 ALICE = Caller(uid=1001, gid=1001, user_name="alice")
 BOB = Caller(uid=1002, gid=1002, user_name="bob")
@@ -70,3 +78,24 @@ def test_operators_do_not_wait() -> None:
 def test_long_texts_are_counted(event: ev.AnyEvent) -> None:
     """What is counted must not be much less than what is written."""
     assert about_bytes(event) >= 0.9 * len(encode_batch([event]))
+
+
+def test_steps_of_a_step_manager_count_for_the_users_share(tmp_path: Path) -> None:
+    """Eight jobs on one node added 5 MB a second by steps with long texts, past every share."""
+    room = SenderRoom(tmp_path)
+    room.register("n1")
+    room.sync()
+    job = room.cluster.jobs[room.start_job()]
+    job.request = replace(whole_request(job.request), flags=REQ_STEPMGR)
+    counted: list[tuple[int, int]] = []
+    room.writer.wrote = lambda caller, size: counted.append((caller.uid, size))
+    step = Step(0, "long", job.uid, 1, 1, job.nodes, START_US, submit_line="x" * 60_000)
+    name = room.cluster.node(job.batch_node_id).spec.name
+    room.register(name)
+    news = nm.encode_news([nm.StepNews(0, step)])
+    reports = nm.NodeReports([nm.ManagedSteps(job.job_id, job.attempt, news)])
+    room.say(name, reports)
+    assert 0 in job.steps
+    room.say(name, reports)  # the same once more
+    ((uid, size),) = counted
+    assert uid == job.uid and size > 60_000

@@ -185,7 +185,7 @@ class Writer:
                         reply=_remembered(reply, body),
                     )
                 )
-            self.wrote(context.caller, self._record(events))
+            self.wrote(context.caller, self.record_sized(events))
         self.when_durable(lambda: answer.reply(reply))
 
     def look(self, query: Query, answer: QueryAnswer) -> None:
@@ -217,10 +217,10 @@ class Writer:
 
     def record(self, events: Sequence[ev.AnyEvent]) -> None:
         """Apply events at once and put them into this turn's batch."""
-        self._record(events)
+        self.record_sized(events)
 
-    def _record(self, events: Sequence[ev.AnyEvent]) -> int:
-        """Do so, and return about how many bytes they take in the journal."""
+    def record_sized(self, events: Sequence[ev.AnyEvent]) -> int:
+        """Do as `record`, and return about how many bytes they take in the journal."""
         if not events or self._is_closed:
             return 0
         if not self._batch:

@@ -16,6 +16,7 @@ from pyslurm_ng.ctld.clock import Clock
 from pyslurm_ng.ctld.history import History
 from pyslurm_ng.ctld.nodes.run_times import RunTimes
 from pyslurm_ng.ctld.nodes.sender import RETRY_US, Sender
+from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.ctld.rules.ends.lost_runs import open_on, over
 from pyslurm_ng.ctld.rules.nodes.dynamic import joined
 from pyslurm_ng.ctld.rules.nodes.registration import register, strays
@@ -33,6 +34,7 @@ from pyslurm_ng.wire.messages import Done, ErrorReply, kind_of
 from pyslurm_ng.wire.node_loss_messages import NodeWord, NodeWordHeard, RelayWord, WordRelayed
 from pyslurm_ng.wire.node_messages import (
     Heartbeat,
+    ManagedSteps,
     NodeRegisterAgain,
     NodeRegistered,
     NodeReports,
@@ -190,8 +192,19 @@ class NodeService:
                 self._faults.note("report", f"{report!r:.200} of node {name}", error)
                 self._ask_again(name, now_us, is_known=True)
                 continue
-            writer.record(events)
+            size = writer.record_sized(events)
+            if isinstance(report, ManagedSteps):
+                self._count_steps(report.job_id, size)
         writer.when_durable(lambda: answer(Done()))
+
+    def _count_steps(self, job_id: int, size: int) -> None:
+        """Count what steps of a step manager add to the journal for the job's user.
+
+        Steps that the controller makes are its user's requests, and counted as these.
+        """
+        job = self._writer.cluster.jobs.get(job_id)
+        if job is not None and size:
+            self._writer.wrote(Caller(job.uid, job.gid, job.user_name), size)
 
     def _heartbeat(self, node_id: int, name: str, message: Heartbeat) -> None:
         now_us = self._clock.now_us()
