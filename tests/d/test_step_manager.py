@@ -58,6 +58,7 @@ class Host:
 
     def __init__(self) -> None:
         self.timers: list[Callable[[], None]] = []
+        self.delays: list[float] = []
         self.launched: list[StepGranted] = []
         self.ended: list[int] = []
         self.reports: list[bytes] = []
@@ -76,6 +77,7 @@ class Host:
 
     def later(self, delay_s: float, work: Callable[[], None]) -> None:
         self.timers.append(work)
+        self.delays.append(delay_s)
 
     def run(self, work: Iterator[None]) -> None:
         for _ in work:
@@ -308,6 +310,24 @@ def test_steps_of_which_the_controller_has_not_heard_are_bounded(tmp_path: Path)
     for body in job.host.reports:
         job.manager.news.acknowledged(nm.ManagedSteps(1, 0, body))
     assert why() is None and job.manager.news.held_bytes < 8192
+
+
+def test_long_news_are_told_slowly(tmp_path: Path) -> None:
+    """slurmctld's journal is on one disk; usual steps are told three times a second."""
+    job = Managed(tmp_path / "notes")
+    paces = []
+    for length in (10, 60_000, 60_000, 10):
+        for number in range(4):
+            call = job.create(len(paces) * 10 + number, submit_line="x" * length)
+            job.over(step_id_of(call))
+        job.host.pass_time()
+        (report,) = job.host.reports
+        job.host.reports.clear()
+        job.manager.news.acknowledged(nm.ManagedSteps(1, 0, report))
+        job.create(1_000 + len(paces), flags=STEP_OVERLAP)
+        paces.append(job.host.delays[-1])
+    assert (paces[0], paces[3] < 0.5) == (0.3, True)
+    assert 0.8 < paces[1] < 1.0 and 0.8 < paces[2] < 1.0
 
 
 def test_queued_steps_of_a_user_are_bounded_over_all_jobs(tmp_path: Path) -> None:

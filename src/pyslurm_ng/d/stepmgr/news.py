@@ -17,6 +17,7 @@ from pyslurm_ng.wire import node_messages as nm
 
 _PAUSE_S = 0.3
 _MOST_BYTES = 256 << 10
+_BYTES_PER_S = 256 << 10  # five hundred usual steps
 _STEP_BYTES = 1024  # what a step takes in memory beside its texts
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -46,6 +47,7 @@ class News:
         self._unsent: list[nm.StepNews] = []
         self._sent = 0
         self._in_flight = 0
+        self._last_bytes = 0
         self._is_due = False
         self._told_parts = False
         self._old: list[nm.StepNews] = []
@@ -81,7 +83,7 @@ class News:
     def _send_later(self) -> None:
         if self._unsent and not self._in_flight and not self._is_due:
             self._is_due = True
-            self._hands.later(_PAUSE_S, self._send_due)
+            self._hands.later(max(_PAUSE_S, self._last_bytes / _BYTES_PER_S), self._send_due)
 
     def _send_due(self) -> None:
         self._is_due = False
@@ -111,6 +113,7 @@ class News:
         body = nm.encode_news(self._unsent[:count])
         del self._unsent[:count]
         self._in_flight += count
+        self._last_bytes = len(body)
         self._hands.report(self._job, body)
 
     def acknowledged(self, report: nm.ManagedSteps) -> None:
