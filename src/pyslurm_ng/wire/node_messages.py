@@ -18,9 +18,10 @@ srun in the reply to its CreateStep, which hands it to each node in `LaunchStep`
 uses comes from the credential; the request adds what users may choose (argv, environment, files).
 """
 
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from msgspec import Meta, Struct
+from msgspec.msgpack import Encoder
 
 from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.model import bounds as b
@@ -40,6 +41,8 @@ from pyslurm_ng.wire.table import message, reply
 
 ORDERS_AT_ONCE = 4_096
 REPORTS_AT_ONCE = 4_096
+_MOST_REPORT_BYTES = 3 << 20  # of a NodeReports, which may have 4 MiB
+_encode_report = Encoder().encode
 ORDER_BYTES = 16 << 20
 """Largest NodeOrders; a sender begins another message before this size is reached."""
 
@@ -259,6 +262,7 @@ class NodeTrouble(_Report, tag=6, frozen=True, array_like=True, gc=False):
 
 JobReport = DutyDone | BatchEnded | StepEnded | JobTerminated | LaunchFailed | ManagedSteps
 Report = JobReport | NodeTrouble
+AnyReport = TypeVar("AnyReport", bound=Report)
 
 
 @message(kind="NodeReports", roles="node", max_bytes=4 << 20)
@@ -270,6 +274,16 @@ class NodeReports(Struct, array_like=True, frozen=True):
 
     reports: Annotated[list[Report], Meta(max_length=REPORTS_AT_ONCE)]
     sent_us: b.UnixTimeUs = 0
+
+
+def first_reports(reports: list[AnyReport]) -> list[AnyReport]:
+    """Return as many of the first ones as one message may hold, at least one if there is any."""
+    size = 0
+    for count, report in enumerate(reports[:REPORTS_AT_ONCE]):
+        size += len(_encode_report(report))
+        if size > _MOST_REPORT_BYTES and count:
+            return reports[:count]
+    return reports[:REPORTS_AT_ONCE]
 
 
 class RunningJob(Struct, array_like=True, frozen=True, gc=False):

@@ -189,7 +189,7 @@ class Controllers:
         is_ready = self._is_registered and not self._endpoint.is_closed
         if self._in_flight or not self._core.reports or not is_ready:
             return
-        self._in_flight = self._core.reports[: nm.REPORTS_AT_ONCE]
+        self._in_flight = nm.first_reports(self._core.reports)
 
         def done(outcome: msgspec.Struct | RequestFailed) -> None:
             sent, self._in_flight = self._in_flight, []

@@ -46,8 +46,8 @@ class RemoteEnds:
 
     async def _bring_some(self, host: str, pause_s: float) -> float:
         """Send what fits into a message; return how long to wait when that fails the next time."""
-        first = self._ends[host][: nm.REPORTS_AT_ONCE]
-        self._ends[host] = self._ends[host][nm.REPORTS_AT_ONCE :]
+        first = nm.first_reports(self._ends[host])
+        self._ends[host] = self._ends[host][len(first) :]
         batch = [report for report in first if self._is_open(report)]
         if not batch:
             return pause_s
