@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import socket
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -127,7 +126,7 @@ def test_a_reader_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.Monkey
     def hang(channel: Any) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         channel.send(file_receiver.pack(os.getpid()))
-        time.sleep(3600)
+        signal.pause()
 
     answer = read(str(tmp_path), work=hang)
     assert isinstance(answer, ErrorReply) and answer.code == 110

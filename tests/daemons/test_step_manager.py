@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -95,8 +94,9 @@ swait; echo swait $?
     (host,) = (word[10:] for word in shown.split() if word.startswith("BatchHost="))
     pid_file = live_cluster.directory / "run" / f"slurmd-{host}.pid"
     command = Path(f"/proc/{pid_file.read_text().strip()}/cmdline").read_text().split("\0")[:-1]
-    os.kill(int(pid_file.read_text()), signal.SIGKILL)
-    time.sleep(2.5)
+    pid = int(pid_file.read_text())
+    os.kill(pid, signal.SIGKILL)
+    live_cluster.wait_until("slurmd has ended", lambda: not Path(f"/proc/{pid}").exists())
     subprocess.run(command, env=live_cluster.environment, check=True, timeout=60)
     live_cluster.wait_for_jobs(job_id)
     assert out.read_text().endswith("swait 0\n")

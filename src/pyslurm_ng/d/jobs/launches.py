@@ -22,7 +22,7 @@ from pyslurm_ng.wire import node_messages as nm
 
 
 class Caller(Protocol):
-    """Who is told what became of a launch: srun's call, or the step manager of this node."""
+    """The receiver of a launch's result: srun's call, or the step manager of this node."""
 
     def reply(self, answer: nm.StepLaunched) -> None:
         """The supervisor runs."""

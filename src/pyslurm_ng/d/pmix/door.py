@@ -46,7 +46,7 @@ class Door:
             raise OSError("libpmix listens nowhere")
 
     def close(self) -> None:
-        """Take no more connections."""
+        """Accept no further connections."""
         for port in self._ports:
             self._loop.drop(port.fileno())
             port.close()

@@ -1,4 +1,4 @@
-"""Links that log a visitor in once: who has a token makes one, and whoever opens it first is in.
+"""Links that log one visitor in, once. The owner of a token makes a link; the first visit uses it.
 
 `pyslurm-ng up` and `status` print such a link, so that a token need not be copied into a browser.
 """
