@@ -477,7 +477,7 @@ WAITING_FILES = [
     ["-i", "fifo", "true"],
     ["-o", "fifo", "true"],
     ["-e", "fifo", "true"],
-    ["--prolog", "/bin/cat", "true"],
+    ["--prolog", "/bin/sleep", "600"],  # the prolog is given the command's words
 ]
 
 
