@@ -15,24 +15,18 @@ from tests.dbd.mariadb import Server, SharedStore
 
 
 @pytest.fixture(scope="session")
-def mariadb_server() -> Iterator[Server]:
+def mariadb_socket() -> Iterator[str]:
     """A private MariaDB server; skips where none can be started."""
     # Nobody pulls the plug: a busy disk does not stop it.
     server = Server("--innodb-flush-log-at-trx-commit=0", "--innodb-flush-method=nosync")
-    yield server
+    yield server.socket
     server.remove()
 
 
 @pytest.fixture(scope="session")
-def mariadb_socket(mariadb_server: Server) -> str:
-    """Where that server listens."""
-    return mariadb_server.socket
-
-
-@pytest.fixture(scope="session")
-def mariadb_store(mariadb_server: Server) -> SharedStore:
+def mariadb_store(mariadb_socket: str) -> SharedStore:
     """The store that tests find empty, one after the other."""
-    return SharedStore(mariadb_server)
+    return SharedStore(mariadb_socket)
 
 
 @pytest.fixture(scope="session")

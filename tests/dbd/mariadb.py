@@ -39,7 +39,6 @@ class Server:
         self._place = Path(tempfile.mkdtemp(prefix="pyslurm-ng-"))
         self._place.chmod(0o755)
         self.socket = f"{self._place}/socket"
-        self._log = self._place / "log"
         temporary = self._place / "tmp"  # one that starts removes what others have in a common one
         temporary.mkdir(mode=0o700)
         words = ["--no-defaults", f"--datadir={self._place}/data", f"--tmpdir={temporary}"]
@@ -61,20 +60,12 @@ class Server:
 
     def start(self) -> None:
         """Start the server; return when it takes connections."""
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(self._words, stdout=log, stderr=log)
+        self._process = subprocess.Popen(
+            self._words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         wait_until(lambda: self._answers() or self._process.poll() is not None, "MariaDB's start")
         if self._process.poll() is not None:
             pytest.skip("mariadbd does not start here")
-
-    def start_again(self) -> None:
-        """Start the server if it has ended, as the kernel ends it where memory is short.
-
-        Its last words are printed, so that they stand beside what a test says.
-        """
-        if self._process.poll() is not None:
-            print(f"MariaDB ended with {self._process.returncode}:", self._log.read_text()[-2000:])
-            self.start()
 
     def url(self, name: str) -> sa.URL:
         """Return where its administrator finds a database of this name."""
@@ -110,14 +101,13 @@ class SharedStore:
     brings them back, so that few messages pass between a test and a server on a busy machine.
     """
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self._url = server.url("acct").update_query_dict({"connect_timeout": _CONNECT_S})
+    def __init__(self, socket: str) -> None:
+        url = mysql_url("localhost", 0, "root", None, "acct", socket)
+        self._url = url.update_query_dict({"connect_timeout": _CONNECT_S})
         self._tables: tuple[str, str] | None = None
 
     def open(self) -> Database:
         """Return the store as `Database.open` makes it, whatever the test before has done to it."""
-        self._server.start_again()
         database = Database(self._url)
         if self._tables is not None:
             with database.engine.connect() as connection:
