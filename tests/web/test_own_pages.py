@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from typing import Any
 
 import pytest
+from starlette.requests import Request
 
 from pyslurm_ng.web.app import Service
 from pyslurm_ng.web.daemons import Daemons
@@ -53,6 +56,30 @@ def test_slurmctld_that_answers_makes_it_ready() -> None:
     probe = Front(build_app(service, pages(service)), "")
     assert [probe.get("/readyz").status for _ in range(3)] == [204, 204, 204]
     assert asked == ["Ping"]
+
+
+def test_probes_that_come_together_are_answered_together() -> None:
+    """The second one right after the start is not told of an answer that is still to come."""
+    asked: list[str] = []
+
+    class Slow:
+        def call(self, kind: str, fields: Any, timeout_s: float = 0) -> dict[str, Any]:
+            asked.append(kind)
+            time.sleep(0.2)
+            return {}
+
+        def close(self) -> None:
+            """End."""
+
+    service = Service(Daemons(CONF, lambda *_: Slow()))  # type: ignore[arg-type,return-value]
+    own = OwnPages(service, Feeds(service.daemons, service.faults), None, lambda: 7)
+
+    async def probe() -> list[int]:
+        request = Request({"type": "http", "headers": []})
+        answers = await asyncio.gather(*(own.readyz(request) for _ in range(3)))
+        return [answer.status_code for answer in answers]
+
+    assert asyncio.run(probe()) == [204, 204, 204] and asked == ["Ping"]
 
 
 @pytest.mark.parametrize(

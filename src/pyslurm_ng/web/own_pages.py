@@ -20,6 +20,8 @@ from pyslurm_ng.web.requester import LOCAL, Requester
 from pyslurm_ng.wire.daemon_link import SlurmError
 
 KEPT_S = 5.0
+AWAY_KEPT_S = 1.0
+"""A slurmctld that was away is asked again soon: it may just have started."""
 _OPEN = "metrics/openmetrics"
 
 
@@ -41,8 +43,9 @@ class OwnPages:
         self._feeds = feeds
         self._webhooks = webhooks
         self._connections = connections
-        self._asked_s = -KEPT_S
+        self._until_s = 0.0
         self._is_ready = False
+        self._asking: anyio.Lock | None = None
 
     async def livez(self, request: Request) -> Response:
         """Answer that it lives."""
@@ -50,12 +53,20 @@ class OwnPages:
 
     async def readyz(self, request: Request) -> Response:
         """Answer whether slurmctld answers."""
-        if time.monotonic() - self._asked_s >= KEPT_S:
-            self._asked_s = time.monotonic()
-            self._is_ready = await anyio.to_thread.run_sync(self._ping)
+        if time.monotonic() >= self._until_s:
+            await self._ask()
         if self._is_ready:
             return Response(status_code=204)
         return PlainTextResponse("slurmctld does not answer\n", 503)
+
+    async def _ask(self) -> None:
+        """Ask slurmctld, once for all who wait for that."""
+        self._asking = self._asking or anyio.Lock()
+        async with self._asking:
+            if time.monotonic() < self._until_s:
+                return  # another one has asked meanwhile
+            self._is_ready = await anyio.to_thread.run_sync(self._ping)
+            self._until_s = time.monotonic() + (KEPT_S if self._is_ready else AWAY_KEPT_S)
 
     def _ping(self) -> bool:
         client = self._service.daemons.client(Requester(LOCAL, "", is_known=True))
