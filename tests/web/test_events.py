@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import queue
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -138,10 +139,12 @@ class Room:
         self.app: Starlette = build_app(service, list(routes(service, self.feeds, most)))
         self._tasks: list[asyncio.Task[None]] = []
 
-    async def listen(self, query: str = "", user: str = "alice", last_id: str = "") -> Stream:
+    async def listen(
+        self, query: str = "", user: str = "alice", last_id: str = "", **claims: Any
+    ) -> Stream:
         """Listen, up to the first piece or the refusal."""
         stream = Stream()
-        headers = [(b"x-slurm-user-token", token_of(user).encode())]
+        headers = [(b"x-slurm-user-token", token_of(user, **claims).encode())]
         if last_id:
             headers.append((b"last-event-id", last_id.encode()))
         scope = {
@@ -331,6 +334,24 @@ def test_bad_words_are_refused(query: str, last_id: str, status: int) -> None:
         assert stream.status == status
         assert json.loads(stream.text)["errors"][0]["description"]
         assert not room.controller.requests
+
+    play(scene)
+
+
+def test_no_listener_outlives_its_token() -> None:
+    """Neither one to whom nothing happens, nor one who always finds something to read."""
+
+    async def scene(room: Room) -> None:
+        busy = await room.listen("", "bob", exp=time.time() + 0.5)
+        idle = await room.listen("", "alice", exp=time.time() + 0.6)
+        busy.reads.clear()
+        for _ in range(5):
+            room.controller.tell(jobs=[JOB])
+        await until(lambda: idle.is_over)
+        busy.reads.set()
+        await until(lambda: busy.is_over)
+        assert idle.names[-1] == busy.names[-1] == "again"
+        assert busy.names.count("job") <= 2
 
     play(scene)
 

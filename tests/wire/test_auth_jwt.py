@@ -7,6 +7,7 @@ import hmac
 import json
 import os
 import pwd
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from pyslurm_ng.wire.auth_jwt import (
     settings_of,
 )
 from pyslurm_ng.wire.auth_slurm import KeyFileError
-from pyslurm_ng.wire.bearer import MOST_TOKEN_BYTES, bearer_credential, claimed_user
+from pyslurm_ng.wire.bearer import MOST_TOKEN_BYTES, bearer_credential, claimed_end_s, claimed_user
 
 NOW_S = 1_800_000_000
 SECRET = b"0123456789abcdef0123456789abcdef"
@@ -236,6 +237,23 @@ def test_settings() -> None:
         settings_of([], "")
     with pytest.raises(AuthError):
         settings_of(["max_token_lifespan=soon"], "/k")
+
+
+@pytest.mark.parametrize("end", [NOW_S + 100, NOW_S + 100.5, 1e300, 10**4000])
+def test_when_a_token_ends_is_told(end: float) -> None:
+    """By that, answers that go on for long end with it."""
+    peer = verifier().peer_of(signed({"sun": "nobody", "exp": end}), "", "demo")
+    assert peer.until_us == int(min(end, 2**40) * SECOND_US)
+
+
+@pytest.mark.parametrize(
+    ("claims", "end_s"),
+    [({"exp": 7}, 7), ({"exp": 1e300}, 1e15), ({}, inf), ({"exp": "7"}, inf), ([], inf)],
+)
+def test_the_end_that_a_token_names(claims: Any, end_s: float) -> None:
+    """slurmrestd has no key; the end holds once a daemon has believed the token."""
+    assert claimed_end_s(raw({}, claims)) == end_s
+    assert claimed_end_s("a.b") == inf
 
 
 def test_what_a_token_claims_is_for_display_only() -> None:

@@ -19,7 +19,7 @@ from starlette.datastructures import Headers
 from pyslurm_ng.web.options import BadOptions, Options
 from pyslurm_ng.web.refusal import UNAUTHORIZED, Refusal
 from pyslurm_ng.web.requester import JWT, Requester
-from pyslurm_ng.wire.bearer import MOST_TOKEN_BYTES, bearer_credential
+from pyslurm_ng.wire.bearer import MOST_TOKEN_BYTES, bearer_credential, claimed_end_s
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _FRESH_S = 10.0
@@ -90,7 +90,8 @@ class ProxyLogin:
                 self._read()
             except OSError as error:
                 raise _refused(f"--proxy-token: {error.strerror}") from None
-        return Requester(JWT, name, bearer_credential(self._token, name))
+        credential = bearer_credential(self._token, name)
+        return Requester(JWT, name, credential, until_s=claimed_end_s(self._token))
 
     def _is_proxy(self, text: str) -> bool:
         try:

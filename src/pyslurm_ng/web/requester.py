@@ -7,11 +7,12 @@ import os
 import pwd
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 
 from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.data_parser.records import user_name
 from pyslurm_ng.web.refusal import BAD_REQUEST, UNAUTHORIZED, Refusal
-from pyslurm_ng.wire.bearer import MOST_TOKEN_BYTES, bearer_credential, claimed_user
+from pyslurm_ng.wire.bearer import MOST_TOKEN_BYTES, bearer_credential, claimed_end_s, claimed_user
 
 LOCAL, JWT = "rest_auth/local", "rest_auth/jwt"
 KINDS = (LOCAL, JWT)
@@ -23,7 +24,8 @@ class Requester:
     """Who a request is for.
 
     `credential` is what the daemons are shown, b"" for this process's own user. `name` is what a
-    token claims; it is nobody's until a daemon has accepted the token (`is_known`).
+    token claims; it is nobody's until a daemon has accepted the token (`is_known`), and
+    so is `until_s`, the time at which the token ends, in seconds since 1970.
     """
 
     kind: str
@@ -31,6 +33,7 @@ class Requester:
     credential: bytes = b""
     group: str = ""
     is_known: bool = False
+    until_s: float = inf
 
     @property
     def share(self) -> bytes:
@@ -92,7 +95,12 @@ def _token_requester(token: str, name: str, claim: str) -> Requester:
         raise Refusal(
             BAD_REQUEST, "X-SLURM-USER-NAME: no user's name", Errno.ESLURM_USER_ID_MISSING, _SOURCE
         )
-    return Requester(JWT, name or claimed_user(token, claim), bearer_credential(token, name))
+    return Requester(
+        JWT,
+        name or claimed_user(token, claim),
+        bearer_credential(token, name),
+        until_s=claimed_end_s(token),
+    )
 
 
 def _local_requester(peer: SocketPeer, name: str) -> Requester:

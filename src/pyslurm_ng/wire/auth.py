@@ -56,7 +56,8 @@ class Peer:
 
     `role` is "user" or a daemon role of `wire.table.ROLES`. `name` is the node's name for role
     "node", otherwise the host's. `via` is unix, slurm or munge. `pid` is 0 unless via is unix.
-    `cluster` is the one that the credential was made for, "" on a Unix socket.
+    `cluster` is the one that the credential was made for, "" on a Unix socket. `until_us` is when
+    the token ends that was shown, 0 for what is no token: answers that go on end with it.
     """
 
     uid: int
@@ -67,6 +68,7 @@ class Peer:
     host: str
     via: str
     cluster: str = ""
+    until_us: int = 0
 
 
 @dataclass(frozen=True, slots=True)

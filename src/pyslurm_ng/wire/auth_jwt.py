@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from math import isfinite
+from math import inf
 from typing import Any
 
 import msgspec
@@ -28,6 +28,7 @@ LEEWAY_S = 10
 DEFAULT_LIFE_S = 1800
 LONGEST_LIFE_S = 100 * 365 * 86400
 """What `lifespan=infinite` means."""
+_LATEST_S = 1 << 40
 MOST_JWKS_BYTES = 1 << 20
 MOST_KEYS = 100
 MOST_NAME = 255
@@ -94,7 +95,9 @@ class JwtVerifier:
         Raises:
             AuthError: not signed by a key of ours, expired, or of nobody.
         """
-        claims = self._claims(token)
+        return self._name_in(self._claims(token))
+
+    def _name_in(self, claims: dict[str, Any]) -> str:
         names = (self.settings.claim,) if self.settings.claim else _USUAL_CLAIMS
         name = next((claims[key] for key in names if key in claims), None)
         if not isinstance(name, str) or not 0 < len(name) <= MOST_NAME or not name.isprintable():
@@ -134,7 +137,9 @@ class JwtVerifier:
             when = claims.get(name)
             if when is None and name == "nbf":
                 continue
-            if isinstance(when, bool) or not isinstance(when, int | float) or not isfinite(when):
+            if isinstance(when, bool) or not isinstance(when, int | float):
+                raise AuthError("bad_token", f"token has no valid {name}")
+            if not -inf < when < inf:  # an integer may be longer than any float
                 raise AuthError("bad_token", f"token has no valid {name}")
             if name == "exp" and when < now_s - LEEWAY_S:
                 raise AuthError("expired", "token is expired")
@@ -164,13 +169,15 @@ class JwtVerifier:
             NotKnownYet: a user is being looked up.
             AuthError: an invalid token, an unknown user, or one that may not act for another.
         """
-        owner = self.user_of(token)
+        claims = self._claims(token)
+        owner = self._name_in(claims)
         uid, gid = self.users.of(owner)
         if user and user != owner:
             if uid not in (0, self.service_uid):
                 raise AuthError("not_their_token", f"the token of {owner} may not act as {user!r}")
             uid, gid = self.users.of(user)
-        return Peer(uid, gid, 0, "user", "jwt", "jwt", "jwt", cluster)
+        until_us = int(min(claims["exp"], _LATEST_S) * SECOND_US)
+        return Peer(uid, gid, 0, "user", "jwt", "jwt", "jwt", cluster, until_us)
 
     def make(self, user: str, life_s: int) -> str:
         """Return a new token of a user.

@@ -4,7 +4,13 @@ The receiving daemon verifies a token (`wire.auth_jwt`); others only pass it on.
 command may import this, so the rules of `wire.client` for imports hold here, too.
 """
 
+from __future__ import annotations
+
 from pyslurm_ng.kernels.records import pack
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 BEARER_MAGIC = b"pJ1"
 """The first bytes of a credential that is a token."""
@@ -22,20 +28,35 @@ def claimed_user(token: str, claim: str = "") -> str:
 
     `claim` is the claim that userclaimfield names.
     """
+    claims = _claims(token)
+    for name in (claim,) if claim else ("sun", "username"):
+        if isinstance(claims.get(name), str):
+            return str(claims[name])[:64]
+    return ""
+
+
+def claimed_end_s(token: str) -> float:
+    """Return the time, in seconds since 1970, at which a token says that it ends.
+
+    It is the end once a daemon has believed the token; of what has none, no time is too late.
+    """
+    end = _claims(token).get("exp")
+    if not isinstance(end, int | float) or isinstance(end, bool):
+        return float("inf")
+    return float(min(end, 1e15))
+
+
+def _claims(token: str) -> dict[str, Any]:
+    """Return what a token says, unverified; nothing if it is none."""
     from binascii import Error, a2b_base64
     from json import loads
 
     parts = token.split(".")
     if len(parts) != 3:
-        return ""
+        return {}
     text = parts[1].replace("-", "+").replace("_", "/")
     try:
         claims = loads(a2b_base64(text + "=" * (-len(text) % 4)))
     except (Error, ValueError, RecursionError):
-        return ""
-    if not isinstance(claims, dict):
-        return ""
-    for name in (claim,) if claim else ("sun", "username"):
-        if isinstance(claims.get(name), str):
-            return str(claims[name])[:64]
-    return ""
+        return {}
+    return claims if isinstance(claims, dict) else {}

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.ctld.open_calls import event_feed
@@ -52,10 +53,10 @@ class Scene:
         self.room.writer.observe(self.feed.applied, is_brittle=True)
         self.room.writer.follow(self.feed.durable)
 
-    def listen(self, user: str = "alice", **request: Any) -> Listener:
-        """Let a user's command listen."""
+    def listen(self, user: str = "alice", until_us: int = 0, **request: Any) -> Listener:
+        """Let a user's command listen, until its token ends."""
         listener = Listener(FollowEvents(**request))
-        self.feed.handle(listener, caller(user))
+        self.feed.handle(listener, structs.replace(caller(user), until_us=until_us))
         return listener
 
     def happen(self, *events: ev.AnyEvent) -> None:
@@ -189,6 +190,16 @@ def test_an_old_listener_asks_again() -> None:
     scene.happen(update(24))
     assert listener.last == EventsOver("old", 0) and listener.events == []
     assert scene.listen(after=0).words == ["24 updated"]
+
+
+def test_no_listener_outlives_its_token() -> None:
+    """The first event behind the token's end is not told."""
+    scene = Scene()
+    listener = scene.listen(until_us=scene.room.at_us + 100)
+    scene.happen(update(24))
+    scene.room.at_us += 200
+    scene.happen(update(24))
+    assert listener.last == EventsOver("old", 1) and len(listener.events) == 1
 
 
 def test_listeners_are_bounded() -> None:

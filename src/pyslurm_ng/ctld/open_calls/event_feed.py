@@ -56,7 +56,7 @@ MOST_KEPT = 8192
 KEPT_S = 600.0
 """How long they are kept after the last listener has left."""
 LONGEST_US = 3600 * SECOND_US
-"""A listener that is older has to ask again: its token and rights are looked at anew."""
+"""A listener that is older, or whose token has ended, has to ask again."""
 MOST_LISTENERS = 1024
 MOST_OF_ONE = 64
 MOST_UNSENT_BYTES = 1 << 20
@@ -100,11 +100,11 @@ class _Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class _Since:
-    """Whose listener it is, and since when it listens."""
+class _Stay:
+    """Whose listener it is, and how long it may listen."""
 
     uid: int
-    since_us: int
+    until_us: int
 
 
 @dataclass(eq=False, slots=True)
@@ -116,7 +116,7 @@ class _Group:
     test: JobTest
     nodes: frozenset[str]
     request: FollowEvents
-    listeners: dict[ListenCall, _Since] = field(default_factory=dict)
+    listeners: dict[ListenCall, _Stay] = field(default_factory=dict)
 
     def hears(self, kept: _Kept) -> JobEvent | NodeEvent | None:
         """Return what this group is told of an event."""
@@ -164,7 +164,10 @@ class EventFeed:
         if self._floor < 0:
             self._floor = self._writer.durable
         call.on_gone(partial(self._leave, group, call))
-        group.listeners[call] = _Since(caller.uid, self._clock.now_us())
+        until_us = self._clock.now_us() + LONGEST_US
+        if caller.until_us:
+            until_us = min(until_us, caller.until_us)
+        group.listeners[call] = _Stay(caller.uid, until_us)
         self._groups[group.key] = group
         self._count[caller.uid] += 1
         self._begin(group, call, request.after)
@@ -220,14 +223,14 @@ class EventFeed:
             call.part(body)
 
     def _leave(self, group: _Group, call: ListenCall) -> None:
-        since = group.listeners.pop(call, None)
-        if since is None:
+        stay = group.listeners.pop(call, None)
+        if stay is None:
             return
         if not group.listeners:
             self._groups.pop(group.key, None)
-        self._count[since.uid] -= 1
-        if not self._count[since.uid]:
-            del self._count[since.uid]
+        self._count[stay.uid] -= 1
+        if not self._count[stay.uid]:
+            del self._count[stay.uid]
         if not self._count:
             self._left_us = self._clock.now_us()
             self._wait_for_others()
@@ -298,11 +301,11 @@ class EventFeed:
         if not kept:
             return
         first, last = kept[0].sequence, kept[-1].sequence
-        oldest_us = self._clock.now_us() - LONGEST_US
+        now_us = self._clock.now_us()
         for group in list(self._groups.values()):
             bodies = list(_messages(group, kept, last))
-            for call, since in list(group.listeners.items()) if bodies else ():
-                if since.since_us < oldest_us:
+            for call, stay in list(group.listeners.items()) if bodies else ():
+                if stay.until_us < now_us:
                     self._end(group, call, "old", first - 1)
                     continue
                 for body in bodies:

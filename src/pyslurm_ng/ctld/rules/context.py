@@ -24,6 +24,7 @@ class Caller(Struct, frozen=True):
         is_passed: the site's scripts have seen the request, and the user's rights to what it asked
             for were checked before them: what scripts ask for needs no rights.
         notes: what the scripts have to tell the user.
+        until_us: when the token ends by which the user asks; 0 without one.
     """
 
     uid: int
@@ -37,6 +38,7 @@ class Caller(Struct, frozen=True):
     pid: int = 0
     is_passed: bool = False
     notes: tuple[str, ...] = ()
+    until_us: int = 0
 
 
 class Context(Struct, frozen=True):

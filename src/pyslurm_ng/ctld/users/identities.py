@@ -112,6 +112,7 @@ class Identities:
             is_operator=is_operator,
             host=peer.host,
             pid=peer.pid,
+            until_us=peer.until_us,
         )
 
     def name_of(self, uid: int) -> str:

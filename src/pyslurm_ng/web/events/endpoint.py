@@ -94,7 +94,8 @@ class Listeners:
             return
         self._of[requester.share] += 1
         try:
-            async for piece in _pieces(feed, group, after, sequence):
+            until_s = requester.until_s
+            async for piece in _pieces(feed, group, after, sequence, until_s):
                 yield piece
         finally:
             feed.leave(group)
@@ -103,7 +104,9 @@ class Listeners:
                 del self._of[requester.share]
 
 
-async def _pieces(feed: Feed, group: Group, after: int, sequence: int) -> AsyncIterator[bytes]:
+async def _pieces(
+    feed: Feed, group: Group, after: int, sequence: int, token_until_s: float
+) -> AsyncIterator[bytes]:
     number, resets = group.end, feed.resets
     is_whole = after < 0 or feed.floor <= after <= max(feed.newest, sequence)
     first = after if is_whole and after >= 0 else sequence
@@ -113,11 +116,15 @@ async def _pieces(feed: Feed, group: Group, after: int, sequence: int) -> AsyncI
     yield b"retry: %d\n\n" % retry_ms + _event("begun" if is_whole else "reset", first)
     if missed:
         yield missed
-    until_s = time.monotonic() + LONGEST_S
+    until_s = time.monotonic() + min(LONGEST_S, token_until_s - time.time())
     while True:
+        left_s = until_s - time.monotonic()
         if feed.resets != resets:
             number, resets = group.end, feed.resets
             yield _event("reset", feed.newest)
+        if left_s <= 0:  # also one who always finds something to read
+            yield _event("again", feed.newest, why="show your token again")
+            return
         try:
             piece = group.piece(number)
         except Dropped:
@@ -126,12 +133,12 @@ async def _pieces(feed: Feed, group: Group, after: int, sequence: int) -> AsyncI
         if piece:
             number += 1
             yield piece
-        elif feed.ended or time.monotonic() > until_s:
-            yield _event("again", feed.newest, why=feed.ended or "show your token again")
+        elif feed.ended:
+            yield _event("again", feed.newest, why=feed.ended)
             return
         else:
             try:
-                await asyncio.wait_for(group.came.wait(), HEARTBEAT_S)
+                await asyncio.wait_for(group.came.wait(), min(HEARTBEAT_S, left_s))
             except asyncio.TimeoutError:
                 yield b":\n\n"
 
