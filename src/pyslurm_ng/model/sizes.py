@@ -198,7 +198,7 @@ def _counts(
     if not nodes_max:
         is_open = is_named or not is_given
         nodes_max = max(nodes_min, tasks) if is_open else nodes_min
-        if is_open and gpu_count and not ntasks:  # a job with a number of tasks needs no further nodes
+        if is_open and gpu_count and not ntasks:  # a number of tasks needs no further nodes
             nodes_max = max(nodes_max, gpu_count)
     cpus_each, with_gpus, cpus_of_gpus = max(1, cpus_per_task), 0, 0
     if cpus_per_gpu and not cpus_per_task:
