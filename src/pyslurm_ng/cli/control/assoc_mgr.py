@@ -1,7 +1,7 @@
 """scontrol show assoc_mgr: limits and usage as LIMIT(USED), N for no limit."""
 
 from pyslurm_ng.base.numbers import NO_UID
-from pyslurm_ng.cli.command import fail, say, split_list, uid_of
+from pyslurm_ng.cli.command import fail, printable, say, split_list, uid_of
 from pyslurm_ng.cli.control.session import null
 from pyslurm_ng.wire.client import SlurmError
 
@@ -69,7 +69,7 @@ class _Printer:
         print(f"{gap}{heading} Records{gap}")
         between = " " if self._is_oneliner else "\n    "
         for lines in records:
-            print(between.join(lines))
+            print(between.join(map(printable, lines)))
 
     def users(self, row: "Row") -> "list[str]":
         """Return the line of a user."""

@@ -4,7 +4,7 @@ import os
 
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id, step_text
 from pyslurm_ng.base.numbers import INFINITE, SECOND_US, SHOW_ALL, SHOW_DETAIL
-from pyslurm_ng.cli.command import Table, fail, say
+from pyslurm_ng.cli.command import Table, fail, printable, say
 from pyslurm_ng.cli.listing.list_format import Dates, date_line
 from pyslurm_ng.cli.node_clients import node_clients
 from pyslurm_ng.cli.request_parts import record_id
@@ -119,7 +119,7 @@ def show_slurmd(session: "Session", words: "list[str]") -> int:
             code = 1
             continue
         for line in slurmd_lines(status):
-            print(line)
+            print(printable(line))
         print()
         client.close()
     return code

@@ -3,7 +3,7 @@
 import os
 
 from pyslurm_ng.base.numbers import SHOW_ALL
-from pyslurm_ng.cli.command import Table, fail, say
+from pyslurm_ng.cli.command import Table, fail, printable, say
 from pyslurm_ng.cli.listing.list_format import Dates
 from pyslurm_ng.wire.client import SlurmError
 
@@ -124,7 +124,7 @@ def show_licenses(session: "Session", words: "list[str]") -> int:
                 f"LastConsumed={row['last_consumed']} LastDeficit={row['last_deficit']}"
                 f" LastUpdate={dates.text(row['last_update_us'])}"
             )
-        print((" " if session.oneliner else "\n    ").join(lines))
+        print((" " if session.oneliner else "\n    ").join(map(printable, lines)))
     return 0
 
 
@@ -168,7 +168,7 @@ def show_topology(session: "Session", words: "list[str]") -> int:
         say(f"slurm_load_topo error: {error.text.rpartition(chr(10))[2]}")
         return 1
     for line in reply["lines"]:
-        print(line)
+        print(printable(line))
     if not reply["lines"]:
         unit = request["node"] or request["unit"]
         if unit:
