@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from pyslurm_ng.base.loopback_user import NOBODY, user_of_peer
+from pyslurm_ng.base.loopback_user import NOBODY, user_of_peer, user_of_server
 
 CONNECT = """
 import os, socket, sys
@@ -42,3 +42,46 @@ def test_a_process_of_another_user_is_known() -> None:
                 assert child.stdout is not None and child.stdout.readline() == b"connected\n"
                 assert user_of_peer(ours.getsockname(), peer) == 65534
             child.communicate(b"")
+
+
+LISTEN = """
+import os, socket, sys
+os.setuid(int(sys.argv[1]))
+server = socket.create_server((sys.argv[2], 0), family=getattr(socket, sys.argv[3]))
+print(server.getsockname()[1], flush=True)
+sys.stdin.readline()
+connection = server.accept()
+print("accepted", flush=True)
+sys.stdin.readline()
+connection = server = None
+print("closed", flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+@pytest.mark.parametrize(("address", "family"), [("127.0.0.1", "AF_INET"), ("::1", "AF_INET6")])
+def test_who_answers_at_a_port_is_known(address: str, family: str) -> None:
+    """Before the connection is accepted and afterwards; a server that has gone is nobody."""
+    words = [sys.executable, "-c", LISTEN, "65534", address, family]
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    ) as child:
+        assert child.stdout is not None and child.stdin is not None
+        with socket.create_connection((address, int(child.stdout.readline()))) as ours:
+            ends = ours.getsockname()[:2], ours.getpeername()[:2]
+            assert user_of_server(*ends) == 65534
+            for step, user in (("accepted", 65534), ("closed", NOBODY)):
+                child.stdin.write("\n")
+                assert child.stdout.readline() == f"{step}\n"
+                assert user_of_server(*ends) == user
+        child.communicate("\n")
+
+
+def test_a_server_of_both_families_is_known_by_its_ipv4_address() -> None:
+    """Our daemons listen so."""
+    with (
+        socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True) as both,
+        socket.create_connection(("127.0.0.1", both.getsockname()[1])) as ours,
+    ):
+        assert user_of_server(ours.getsockname(), ours.getpeername()) == os.getuid()

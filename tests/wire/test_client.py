@@ -305,3 +305,31 @@ def test_big_bodies_both_ways(room: Room) -> None:
     room.server.handler = lambda call: call.reply({"records": blob})
     assert room.client().call("Ping", {}) == {"records": blob}
     assert table.kind_of(Ping()) == "Ping"
+
+
+IMPOSTOR = """
+import os, socket
+os.setuid(65534)
+server = socket.create_server(("127.0.0.1", 0))
+print(server.getsockname()[1], flush=True)
+connection, _ = server.accept()
+print(connection.recv(64), flush=True)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_a_user_at_a_daemons_port_is_told_nothing() -> None:
+    """While slurmctld is away any user may listen there, and would learn tokens and scripts.
+
+    RELIABILITY 55.
+    """
+    words = [sys.executable, "-c", IMPOSTOR]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        port = child.stdout.readline().strip()
+        conf = {"SlurmctldHost": "ctl(127.0.0.1)", "SlurmctldPort": port, "SlurmUser": "root"}
+        asked = Client(conf, bearer=b"secret", wait_s=0.0)
+        with pytest.raises(SlurmError) as caught:
+            asked.call("Ping", {})
+        assert caught.value.detail == "a process of uid 65534 answers at port " + port
+        assert child.stdout.readline() == "b''\n"

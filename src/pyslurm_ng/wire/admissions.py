@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.wire import table
-from pyslurm_ng.wire.auth import Admission, Authenticator, AuthError, Peer
+from pyslurm_ng.wire.auth import (
+    Admission,
+    Authenticator,
+    AuthError,
+    Peer,
+    answer_audience,
+    body_digest,
+    own_peer,
+)
 from pyslurm_ng.wire.frame import BadFrame
 from pyslurm_ng.wire.table import MessageError
 from pyslurm_ng.wire.user_ids import NotKnownYet
@@ -77,11 +86,28 @@ class Admissions:
         if self._authenticator is None:
             raise BadFrame("missing", "credentials are not accepted here", sequence)
         try:
-            return self._authenticator.admit(credential, kind, self._audience)
+            admission = self._authenticator.admit(credential, kind, self._audience)
         except NotKnownYet:
             raise
         except AuthError as error:
             raise BadFrame(error.cause, error.text, sequence) from error
+        if admission.peer.role == "user":
+            return admission
+        return replace(admission, proves=self._prover(admission.peer, credential))
+
+    def _prover(self, asked_by: Peer, request: bytes) -> Callable[[str, bytes], bytes]:
+        """Return what proves answers to a daemon: whoever has taken our port cannot."""
+        authenticator, audience = self._authenticator, self._audience
+        assert authenticator is not None
+
+        def proof(kind: str, body: bytes) -> bytes:
+            own, to = own_peer(audience, asked_by.host), answer_audience(request)
+            try:
+                return authenticator.issue(own, to, kind, body_digest(body), asked_by.cluster)
+            except AuthError:
+                return b""  # munged is away: the other end asks again
+
+        return proof
 
 
 def refusal_code(error: Exception) -> int:

@@ -21,8 +21,10 @@ believed only from hosts that the configuration marks as administrators' (docs/r
 from __future__ import annotations
 
 import hmac
+import os
 import socket
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from hashlib import blake2b
@@ -73,10 +75,14 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """A verified credential; `digest` is what the body must have, None on a Unix socket."""
+    """A verified credential; `digest` is what the body must have, None on a Unix socket.
+
+    `proves` returns the credential of an answer, by its kind and body; None for answers to users.
+    """
 
     peer: Peer
     digest: bytes | None
+    proves: Callable[[str, bytes], bytes] | None = None
 
 
 class Authenticator(Protocol):
@@ -97,6 +103,39 @@ class Authenticator(Protocol):
 def body_digest(body: bytes) -> bytes:
     """Return the 32-byte BLAKE2b of a body, as credentials hold it."""
     return blake2b(body, digest_size=32).digest()
+
+
+def answer_audience(request_credential: bytes) -> str:
+    """Return whom an answer is for: the one request that came with this credential."""
+    return f"answer:{body_digest(request_credential).hex()}"
+
+
+def own_peer(receiver: str, host: str) -> Peer:
+    """Return this process as the daemon of an audience: slurmctld, slurmdbd or slurmd:NODE."""
+    daemon, _, name = receiver.partition(":")
+    role = "node" if daemon == "slurmd" else daemon
+    return Peer(os.geteuid(), os.getegid(), 0, role, name or host, host, "own")
+
+
+def check_answer(
+    authenticator: Authenticator,
+    receiver: str,
+    request: bytes,
+    kind: str,
+    proof: bytes,
+    body: bytes,
+) -> None:
+    """Raise `AuthError` unless an answer was made for a request by the daemon that was asked.
+
+    Args:
+        receiver: the audience of the request.
+        request: the request's credential.
+    """
+    admission = authenticator.admit(proof, kind, answer_audience(request))
+    check_digest(admission, kind, body)
+    expected, peer = own_peer(receiver, ""), admission.peer
+    if peer.role != expected.role or (peer.role == "node" and peer.name != expected.name):
+        raise AuthError("role", f"the answer is of a {peer.role} {peer.name:.64}")
 
 
 def check_digest(admission: Admission, kind: str, body: bytes) -> None:

@@ -112,8 +112,13 @@ class Call:
     def part(self, answer: msgspec.Struct | dict[str, Any] | bytes) -> None:
         """Send an answer that others follow (allocation notices, followers)."""
         kind, body = _answer(answer)
-        head = frame.pack_head(kind, self.sequence, _NOT_LAST, 0, len(body))
-        self._sender.send(self, head, body)
+        self._sender.send(self, self.head(kind, body, _NOT_LAST), body)
+
+    def head(self, kind: str, body: bytes, flags: int) -> bytes:
+        """Return what stands before the body of an answer; to daemons with a proof whose it is."""
+        proves = self._admission.proves
+        proof = b"" if proves is None else proves(kind, body)
+        return frame.pack_head(kind, self.sequence, flags, len(proof), len(body)) + proof
 
     def say_at_work(self) -> None:
         """Tell the client that the daemon lives and has its requests, unless it reads slowly."""

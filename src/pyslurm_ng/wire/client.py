@@ -340,7 +340,7 @@ class Client:
             address, port = self._places[turn % count]
             try:
                 if port:
-                    self._link = connect_tcp(address, port, deadline)
+                    self._link = connect_tcp(address, port, deadline, self._trusted)
                 else:
                     self._link = connect_unix(address, deadline, self._trusted)
             except OSError as error:

@@ -317,7 +317,7 @@ class Connection(asyncio.Protocol):
         if self._calls.get(call.sequence) is not call:
             assert self.is_closed, f"{call.kind} was answered twice"
             return
-        self.send(call, frame.pack_head(kind, call.sequence, flags, 0, len(body)), body)
+        self.send(call, call.head(kind, body, flags), body)
         del self._calls[call.sequence]
         # The function may refer to the call: without this both stay until the next collection.
         call.forget()

@@ -285,8 +285,16 @@ def _uid_of(user: str) -> int:
         return -1
 
 
-def connect_tcp(address: str, port: int, deadline: float) -> Link:
-    """Connect to a host; raise OSError when no address of it answers."""
+def connect_tcp(address: str, port: int, deadline: float, trusted_user: str = "root") -> Link:
+    """Connect to a host.
+
+    On this host the kernel says who answers: any user may listen at the port of a daemon that is
+    away, and would be told scripts, variables and tokens.
+
+    Raises:
+        OSError: no address of it answers, or a process of this host does that is not root's,
+        SlurmUser's or the caller's.
+    """
     failure: OSError | None = None
     # As bytes: for a string Python loads its codec of host names, 8 ms where it starts in 9.
     host = address.encode() if address.isascii() else address
@@ -297,12 +305,40 @@ def connect_tcp(address: str, port: int, deadline: float) -> Link:
             connection.connect(where)
             connection.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
             connection.setsockopt(SOL_SOCKET, SO_KEEPALIVE, 1)
+            _refuse_impostor(connection, trusted_user)
         except OSError as error:
             failure = error
             connection.close()
             continue
         return Link(connection, False)
     raise failure or OSError(113, "No address found")
+
+
+def _refuse_impostor(connection: socket, trusted_user: str) -> None:
+    ours, server = connection.getsockname(), connection.getpeername()
+    if ours[0] != server[0]:
+        return  # another host
+    from pyslurm_ng.base.loopback_user import UNKNOWN, user_of_server
+
+    uid = user_of_server(ours[:2], server[:2])
+    if uid in (UNKNOWN, 0, os.geteuid()) or uid == _uid_of(trusted_user):
+        return
+    if _has_own_user_ids():
+        return  # a container: root of the host has another number here
+    text = f"a process of uid {uid} answers at port {server[1]}"
+    raise PermissionError(1, text if uid >= 0 else "Connection closed")
+
+
+def _has_own_user_ids() -> bool:
+    """Return whether user ids here are not those of the host."""
+    try:
+        file = os.open("/proc/self/uid_map", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return os.read(file, 64).split() != [b"0", b"0", b"4294967295"]
+    finally:
+        os.close(file)
 
 
 def unpacked(body: bytearray) -> "dict[str, Any]":

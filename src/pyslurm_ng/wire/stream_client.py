@@ -1,6 +1,8 @@
 """One daemon asks another over a stream: slurmctld asks slurmdbd, slurmd asks another node.
 
-Unlike a command, a daemon signs with its own identity (its role, not a uid) and runs on a loop.
+Unlike a command, a daemon signs with its own identity (its role, not a uid) and runs on a loop. It
+believes no answer without a proof: any user may listen at the port of a daemon that is away, and
+what slurmdbd says decides who is an administrator.
 """
 
 from __future__ import annotations
@@ -15,13 +17,22 @@ import msgspec
 
 from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.wire import frame, table
-from pyslurm_ng.wire.auth import body_digest
+from pyslurm_ng.wire.auth import AuthError, body_digest, check_answer
 from pyslurm_ng.wire.frame import BadFrame
 from pyslurm_ng.wire.identity import Identity
-from pyslurm_ng.wire.messages import ErrorReply
+from pyslurm_ng.wire.messages import ErrorReply, Ping
 from pyslurm_ng.wire.table import MessageError
 
 MAX_OUTSTANDING = 1024
+_PROVEN_S = 10.0
+_SAID_BEFORE_PROOF = frozenset(
+    (
+        Errno.SLURM_PROTOCOL_AUTHENTICATION_ERROR,
+        Errno.SLURM_PROTOCOL_VERSION_ERROR,
+        Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF,
+    )
+)
+"""Why a daemon lets nobody in. It knows no sender then, so it cannot prove to him whose it is."""
 
 
 class LinkError(Exception):
@@ -33,22 +44,31 @@ class LinkError(Exception):
         self.text = text
 
 
+class NotAdmitted(LinkError):
+    """Something answers, but it lets us not in, or it is not the daemon."""
+
+
 @dataclass(slots=True)
 class _Waiting:
     future: asyncio.Future[msgspec.Struct]
     on_part: Callable[[msgspec.Struct], None] | None
+    credential: bytes  # of the request
 
 
 class StreamLink(asyncio.Protocol):
     """A connection to another daemon's `StreamServer`; make it with `connect_link`."""
 
-    def __init__(self, identity: Identity, audience: str) -> None:
+    def __init__(self, identity: Identity, audience: str, address: str) -> None:
+        """`address` is for messages."""
         self._identity = identity
         self._audience = audience
+        self._address = address
         self._transport: asyncio.Transport | None = None
         self._parser = frame.Parser(_admit, self._take)
         self._waiting: dict[int, _Waiting] = {}
         self._sequence = 0
+        self._is_proven = identity.peer.role == "user"  # answers to users have no proof
+        self._wants_proof = not self._is_proven
         self._can_write = asyncio.Event()
         self._can_write.set()
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -83,7 +103,7 @@ class StreamLink(asyncio.Protocol):
         self._sequence += 1
         sequence = self._sequence
         future: asyncio.Future[msgspec.Struct] = asyncio.get_running_loop().create_future()
-        self._waiting[sequence] = _Waiting(future, on_part)
+        self._waiting[sequence] = _Waiting(future, on_part, credential)
         self._transport.write(frame.pack_frame(kind, sequence, body, 0, credential))
         # Not `wait_for`: before Python 3.12 it swallows a cancellation that comes with the answer.
         timer = asyncio.get_running_loop().call_later(deadline_s, _too_late, future)
@@ -92,6 +112,20 @@ class StreamLink(asyncio.Protocol):
         finally:
             timer.cancel()
             self._waiting.pop(sequence, None)
+
+    async def prove(self) -> None:
+        """Let the other end prove that it is the daemon: nothing else is sent before.
+
+        Raises:
+            NotAdmitted: it does not.
+        """
+        if self._is_proven:
+            return
+        try:
+            await self.request(Ping(), _PROVEN_S)
+        except LinkError as error:
+            if not self._is_proven:
+                raise NotAdmitted(error.code, error.text) from None
 
     def close(self) -> None:
         """End the connection; waiting requests fail."""
@@ -128,24 +162,47 @@ class StreamLink(asyncio.Protocol):
             # Our daemons never send this; nothing after it can be trusted.
             self.close()
 
-    def _take(self, kind: str, flags: int, sequence: int, _: object, body: bytes) -> None:
+    def _take(self, kind: str, flags: int, sequence: int, proof: object, body: bytes) -> None:
         answer = table.decode_reply(kind, body)
         if sequence == 0 and isinstance(answer, ErrorReply):
             # The connection itself was refused.
-            for request in self._waiting.values():
-                if not request.future.done():
-                    request.future.set_exception(LinkError(answer.code, answer.text))
+            self._fail_all(self._refusal(answer))
             return
         waiting = self._waiting.get(sequence)
         if waiting is None or waiting.future.done():
             return
+        assert isinstance(proof, bytes)
+        if self._wants_proof and not (isinstance(answer, ErrorReply) and not proof):
+            try:
+                check_answer(
+                    self._identity.authenticator, self._audience, waiting.credential, kind, proof,
+                    body,
+                )  # fmt: skip
+            except AuthError as error:
+                text = f"what answers at {self._address} is not {self._audience}: {error}"
+                code = Errno.SLURM_PROTOCOL_AUTHENTICATION_ERROR
+                self._fail_all(LinkError(code, text))
+                self.close()
+                return
+            self._is_proven = True
         if flags & frame.FLAG_MORE:
             if waiting.on_part is not None:
                 waiting.on_part(answer)
         elif isinstance(answer, ErrorReply):
-            waiting.future.set_exception(LinkError(answer.code, answer.text))
+            waiting.future.set_exception(self._refusal(answer))
         else:
             waiting.future.set_result(answer)
+
+    def _fail_all(self, error: LinkError) -> None:
+        for request in self._waiting.values():
+            if not request.future.done():
+                request.future.set_exception(error)
+
+    def _refusal(self, answer: ErrorReply) -> LinkError:
+        """Return what a refusal means: a stranger's number must not speak against a request."""
+        is_believed = self._is_proven or answer.code in _SAID_BEFORE_PROOF
+        code = answer.code if is_believed else int(Errno.SLURM_COMMUNICATIONS_CONNECTION_ERROR)
+        return LinkError(code, answer.text)
 
 
 def _too_late(future: asyncio.Future[msgspec.Struct]) -> None:
@@ -163,7 +220,7 @@ def _admit(kind: str, flags: int, sequence: int, credential: bytes, body_bytes: 
         raise BadFrame("unknown_kind", f"unexpected message {kind}", sequence)
     if body_bytes > row.max_bytes:
         raise BadFrame("too_long", f"{kind}: {body_bytes} bytes", sequence)
-    return row
+    return bytes(credential)
 
 
 async def connect_link(
@@ -178,12 +235,13 @@ async def connect_link(
     """Connect to a daemon's stream server, by Unix socket path or host and port.
 
     Raises:
-        LinkError: nothing answers there.
+        LinkError: nothing answers there, or what answers is not that daemon.
     """
     loop = asyncio.get_running_loop()
+    address = path or f"{host}:{port}"
 
     def make() -> StreamLink:
-        return StreamLink(identity, audience)
+        return StreamLink(identity, audience, address)
 
     try:
         if path is not None:
@@ -192,9 +250,15 @@ async def connect_link(
         else:
             _, link = await asyncio.wait_for(loop.create_connection(make, host, port), timeout_s)
     except (OSError, asyncio.TimeoutError) as error:
-        where = path or f"{host}:{port}"
         reason = getattr(error, "strerror", None) or "timed out"
-        raise LinkError(Errno.SLURM_COMMUNICATIONS_CONNECTION_ERROR, f"{where}: {reason}") from None
+        raise LinkError(
+            Errno.SLURM_COMMUNICATIONS_CONNECTION_ERROR, f"{address}: {reason}"
+        ) from None
+    try:
+        await link.prove()
+    except BaseException:
+        link.close()
+        raise
     return link
 
 
@@ -220,14 +284,20 @@ async def connect_first(
     """Connect to the first place that answers: (path, 0) of a Unix socket, or (host, port).
 
     Raises:
+        NotAdmitted: one does, but we are not let in.
         LinkError: none does; with the reason of each network address.
     """
     failures = []
+    refusal: NotAdmitted | None = None
     for address, port in places:
         path = None if port else address
         try:
             return await connect_link(identity, audience, path=path, host=address, port=port)
+        except NotAdmitted as error:
+            refusal = refusal or error
         except LinkError as error:
             if port:
                 failures.append(error)
+    if refusal is not None:
+        raise refusal
     raise LinkError(failures[0].code, "; ".join(error.text for error in failures))
