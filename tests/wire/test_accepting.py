@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -113,3 +114,12 @@ def test_without_descriptors_it_waits_and_goes_on(
         connected(stack, full, OTHER, 5)
         begun, refused = begun_until(full, 5)
     assert (begun, refused, refusals) == ([OTHER] * 5, 0, [])
+
+
+def test_a_port_that_is_taken_is_named_with_its_user() -> None:
+    """Any user may take the port of a daemon that is away; an administrator has to know who."""
+    with bind_tcp(None, 0) as first:
+        first.listen()
+        port = first.getsockname()[1]
+        with pytest.raises(OSError, match=f"port {port} is in use: .* uid {os.getuid()} has it"):
+            bind_tcp(None, port)

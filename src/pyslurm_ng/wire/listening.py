@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
+
+from pyslurm_ng.base.loopback_user import user_of_server
 
 QUEUE = 4_096
 """Connections that the kernel keeps until they are accepted."""
@@ -47,16 +50,29 @@ def _unlink_dead(short: str, path: str) -> None:
 
 
 def bind_tcp(address: str | None, port: int) -> socket.socket:
-    """Return a bound TCP socket, on IPv6 and IPv4 for no address; raise OSError as bind does."""
-    if address is None:
-        if socket.has_dualstack_ipv6():
-            listener = socket.create_server(
-                ("", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=QUEUE
-            )
-        else:
-            listener = socket.create_server(("", port), backlog=QUEUE)
-    else:
-        family, _, _, _, where = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.create_server(where[:2], family=family, backlog=QUEUE)
+    """Return a bound TCP socket, on IPv6 and IPv4 for no address.
+
+    Raises:
+        OSError: as bind does; with the user of the process that has the port.
+    """
+    try:
+        listener = _bound(address, port)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        uid = user_of_server(("127.0.0.1", 0), ("127.0.0.1", port))
+        holder = f"a process of uid {uid}" if uid >= 0 else "another process"
+        raise OSError(error.errno, f"port {port} is in use: {holder} has it") from None
     listener.setblocking(False)
     return listener
+
+
+def _bound(address: str | None, port: int) -> socket.socket:
+    if address is None:
+        if socket.has_dualstack_ipv6():
+            return socket.create_server(
+                ("", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=QUEUE
+            )
+        return socket.create_server(("", port), backlog=QUEUE)
+    family, _, _, _, where = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
+    return socket.create_server(where[:2], family=family, backlog=QUEUE)
