@@ -55,8 +55,8 @@ bench: build
 # What takes minutes: random crashes, many seeds. All of it takes hours, so each part runs alone, too:
 # `make soak-controller`. On two cores with a load of 20 to 40, the controller's crash points took 55
 # minutes, its ten thousand clients 10, its fifty kills 6; the faults of nodes 6.
-SOAK_controller := tests/ctld tests/sim
-SOAK_nodes := tests/d tests/daemons/test_faults_daemons.py tests/daemons/test_faults_tasks.py tests/daemons/test_soak.py
+SOAK_controller := tests/ctld tests/journal tests/sim tests/wire
+SOAK_nodes := tests/d tests/daemons/test_faults_daemons.py tests/daemons/test_faults_limits.py tests/daemons/test_faults_tasks.py tests/daemons/test_node_daemon.py tests/daemons/test_slow_clients.py tests/daemons/test_soak.py
 SOAK_accounting := tests/dbd tests/daemons/test_accounting_live.py
 SOAK_plans := tests/sched
 SOAK_programs := tests/daemons/test_mpi_programs.py tests/clients tests/launcher

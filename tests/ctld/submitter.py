@@ -11,10 +11,16 @@ from tests.ctld.controller import Controller
 
 
 class Submitter(threading.Thread):
-    """Submits held jobs without pause, 32 outstanding, and writes down what it was promised."""
+    """Submits held jobs without pause, 32 outstanding, and writes down what it was promised.
 
-    def __init__(self, controller: Controller, mark: str) -> None:
+    Args:
+        mark: the beginning of each job's comment.
+        enough: after so many promises `enough` is set.
+    """
+
+    def __init__(self, controller: Controller, mark: str, enough: int = 20) -> None:
         super().__init__(daemon=True)
+        self._enough = enough
         self.controller = controller
         self.mark = mark
         self.promised: dict[int, str] = {}
@@ -41,7 +47,7 @@ class Submitter(threading.Thread):
                     marks[sequence] = mark
                 sequence, reply, _ = client.receive(60)
                 self.promised[int(reply["job_id"])] = marks.pop(sequence)
-                if len(self.promised) >= 20:
+                if len(self.promised) >= self._enough:
                     self.enough.set()
         except SlurmError:
             return  # the controller was killed; what has no answer is no promise

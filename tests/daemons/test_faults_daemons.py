@@ -42,10 +42,19 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
         yield made
 
 
-def test_controller_killed_under_running_jobs(cluster: LiveCluster) -> None:
+@pytest.mark.parametrize(
+    ("count", "away_s"),
+    [
+        (20, 0),
+        *(pytest.param(100, away_s, marks=pytest.mark.soak) for away_s in (1, 30, 300)),
+    ],
+)
+def test_controller_killed_under_running_jobs(
+    cluster: LiveCluster, count: int, away_s: int
+) -> None:
     """RELIABILITY 3: jobs keep their processes; ends while it was away have their code and time."""
-    go = cluster.directory / "go3"
-    outputs = [cluster.directory / f"ctld.{number}" for number in range(20)]
+    go = cluster.directory / f"go3.{count}.{away_s}"
+    outputs = [cluster.directory / f"ctld.{count}.{away_s}.{number}" for number in range(count)]
     jobs = [
         cluster.submit(
             "-o", str(out), "--wrap",
@@ -59,6 +68,7 @@ def test_controller_killed_under_running_jobs(cluster: LiveCluster) -> None:
     Path(f"{go}0").touch()
     cluster.wait_until("ends in the outage", lambda: not any(map(is_alive, pids[::2])))
     ended_by = time.time()
+    cluster.keeps("processes", lambda: all(map(is_alive, pids[1::2])), away_s)
     assert all(map(is_alive, pids[1::2]))
     # Ends are shown in whole seconds: a time of recording must not look like that of an end.
     cluster.wait_until("a later second", lambda: time.time() >= ended_by + 2)

@@ -24,12 +24,12 @@ from tests.world.processes import is_running, running_in
 
 pytestmark = AS_OTHERS
 HOOK = """#!/bin/bash
-what=$(cat {directory}/{name}.do 2>/dev/null)
+read what size < {directory}/{name}.do 2>/dev/null
 echo {name} $SLURM_JOB_ID >> {directory}/hooks
 case "$what" in
     fail) exit 1 ;;
     hang) setsid sleep {marker} ;;
-    flood) head -c 50000000 /dev/zero ;;
+    flood) head -c $size /dev/zero ;;
     slow) sleep 1 ;;
 esac
 exit 0
@@ -58,7 +58,7 @@ def cluster(marker: str) -> Iterator[LiveCluster]:
         extra = directory / "extra.conf"
         extra.write_text(
             "KillWait=1\nDefMemPerCPU=20\nTaskPlugin=task/cgroup\nMaxArraySize=100001\n"
-            f"MaxJobCount=300000\nPrologEpilogTimeout=2\nProlog={directory}/prolog\n"
+            f"MaxJobCount=300000\nPrologEpilogTimeout=3\nProlog={directory}/prolog\n"
             f"Epilog={directory}/epilog\n"
         )
         made = start(
@@ -130,7 +130,8 @@ def _groups() -> set[Path]:
     return {path for path in Path("/sys/fs/cgroup").rglob("job_*") if "n1" in str(path)}
 
 
-def test_out_of_memory(cluster: LiveCluster, work: Path) -> None:
+@pytest.mark.parametrize("rounds", [1, pytest.param(20, marks=pytest.mark.soak)])
+def test_out_of_memory(cluster: LiveCluster, work: Path, rounds: int) -> None:
     """RELIABILITY 27: only the job that uses too much memory ends, as OUT_OF_MEMORY 0:125.
 
     File cache does not count.
@@ -140,10 +141,18 @@ def test_out_of_memory(cluster: LiveCluster, work: Path) -> None:
         "child": "python3 -c 'x = bytearray(200 << 20)'; echo code $?; exit 3",
         "many": "for i in 1 2 3 4 5 6; do python3 -c 'import time\nx = bytearray(30 << 20)\n"
         "time.sleep(2)' & done; wait; exit 4",
-        "cache": f"dd if=/dev/zero of={work}/big bs=1M count=150 2>/dev/null; "
-        f"cat {work}/big > /dev/null; rm {work}/big; echo fine",
-        "neighbour": f"until [ -e {work}/go ]; do sleep 0.1; done; echo fine",
+        "cache": "dd if=/dev/zero of=big bs=1M count=150 2>/dev/null; "
+        "cat big > /dev/null; rm big; echo fine",
+        "neighbour": "until [ -e go ]; do sleep 0.1; done; echo fine",
     }
+    for number in range(rounds):
+        own_work = work / str(number)
+        own_work.mkdir()
+        own_work.chmod(0o777)
+        _one_that_uses_too_much(cluster, own_work, scripts)
+
+
+def _one_that_uses_too_much(cluster: LiveCluster, work: Path, scripts: dict[str, str]) -> None:
     jobs = {
         name: submit_as(
             cluster, "nobody", "--mem=60", "-J", name, "-o", name, "--wrap", script, cwd=work
@@ -229,25 +238,32 @@ def test_prolog_that_does_not_pass(
     cluster.wait_until("end of the hanging prolog", lambda: not is_running(marker), 5)
 
 
-@pytest.mark.parametrize("way", ["fail", "hang"])
+@pytest.mark.parametrize("way", ["fail", "hang", "missing"])
 def test_epilog_that_does_not_pass(
     cluster: LiveCluster, work: Path, hooks: Path, marker: str, way: str
 ) -> None:
     """RELIABILITY 35: the job is done as it was, the node is drained."""
     (hooks / "epilog.do").write_text(way)
-    job_id = cluster.submit("-o", str(work / "out"), "--wrap", "echo ran")
-    cluster.wait_for_jobs(job_id)
-    assert (work / "out").read_text() == "ran\n"
-    assert cluster.accounted(job_id) == "COMPLETED|0:0"
-    cluster.wait_until("drain", lambda: "Epilog error" in cluster.out("sinfo", "-h", "-R"))
+    if way == "missing":
+        (hooks / "epilog").rename(hooks / "epilog.away")
+    try:
+        job_id = cluster.submit("-o", str(work / "out"), "--wrap", "echo ran")
+        cluster.wait_for_jobs(job_id)
+        assert (work / "out").read_text() == "ran\n"
+        assert cluster.accounted(job_id) == "COMPLETED|0:0"
+        cluster.wait_until("drain", lambda: "Epilog error" in cluster.out("sinfo", "-h", "-R"))
+    finally:
+        if way == "missing":
+            (hooks / "epilog.away").rename(hooks / "epilog")
     assert not is_running(marker)
 
 
+@pytest.mark.parametrize("size", [50_000_000, pytest.param(10**9, marks=pytest.mark.soak)])
 def test_hooks_with_much_output_or_that_take_long(
-    cluster: LiveCluster, work: Path, hooks: Path
+    cluster: LiveCluster, work: Path, hooks: Path, size: int
 ) -> None:
-    """A flood of output does no harm. No next job starts where an epilog runs."""
-    (hooks / "prolog.do").write_text("flood")
+    """RELIABILITY 34, 35: a flood of output does no harm; no job starts where an epilog runs."""
+    (hooks / "prolog.do").write_text(f"flood {size}")
     (hooks / "epilog.do").write_text("slow")
     (hooks / "hooks").write_text("")
     jobs = [
@@ -261,6 +277,23 @@ def test_hooks_with_much_output_or_that_take_long(
     ]
     begun = [float((work / f"o{n}").read_text()) for n in range(2)]
     assert begun[1] - begun[0] >= 1
+    assert cluster.out("sinfo", "-h", "-o", "%t").strip() == "idle"
+
+
+@pytest.mark.soak
+def test_a_slow_prolog_of_a_hundred_jobs(cluster: LiveCluster, work: Path, hooks: Path) -> None:
+    """RELIABILITY 34: a hundred jobs at once; none begins before its prolog has begun and ended."""
+    (hooks / "prolog.do").write_text("slow")
+    (hooks / "hooks").write_text("")
+    script = f'grep -c "^prolog $SLURM_JOB_ID$" {hooks}/hooks; date +%s.%N'
+    jobs = [
+        cluster.submit("--mem=1", "-o", str(work / f"o{n}"), "--wrap", script) for n in range(100)
+    ]
+    cluster.wait_for_jobs(*jobs, limit_s=600)
+    assert [(work / f"o{n}").read_text().split()[0] for n in range(100)] == ["1"] * 100
+    assert set(accounted(cluster, jobs, "State,Restarts").values()) == {"COMPLETED|0"}
+    said = (hooks / "hooks").read_text().splitlines()
+    assert sorted(said) == sorted(f"{name} {job}" for job in jobs for name in ("prolog", "epilog"))
     assert cluster.out("sinfo", "-h", "-o", "%t").strip() == "idle"
 
 

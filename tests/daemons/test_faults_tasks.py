@@ -286,7 +286,10 @@ def test_full_output_disk(cluster: LiveCluster, work: Path) -> None:
     assert cluster.out("sinfo", "-h", "-o", "%t").strip() in ("idle", "mix")
 
 
-def test_working_directory_removed(cluster: LiveCluster, work: Path) -> None:
+@pytest.mark.parametrize("how", ["removed", "unreadable"])
+def test_working_directory_that_cannot_be_entered(
+    cluster: LiveCluster, work: Path, how: str
+) -> None:
     """RELIABILITY 33: the job starts in /tmp and says so."""
     gone = work / "gone"
     gone.mkdir(mode=0o777)
@@ -294,7 +297,9 @@ def test_working_directory_removed(cluster: LiveCluster, work: Path) -> None:
         cluster, "nobody", "-D", str(gone), "-o", str(work / "out"), "--begin=now+2", "--wrap",
         "pwd; echo $SLURM_SUBMIT_DIR", cwd=work,
     )  # fmt: skip
-    shutil.rmtree(gone)
+    gone.chmod(0)
+    if how == "removed":
+        shutil.rmtree(gone)
     cluster.wait_for_jobs(job_id)
     said = (work / "out").read_text()
     assert "going to /tmp instead" in said

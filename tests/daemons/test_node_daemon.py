@@ -14,7 +14,6 @@ from tests.daemons.live import BIN, LiveCluster, missing_programs, start
 from tests.world.processes import is_running
 
 pytestmark = pytest.mark.daemons
-STEPS = 20
 
 
 @pytest.fixture(scope="module")
@@ -44,19 +43,20 @@ def submit(cluster: LiveCluster, script: str, *options: str) -> int:
     return int(cluster.out("sbatch", "--parsable", "--mem=1", *options, "--wrap", script).strip())
 
 
-def test_steps_survive_kill_of_slurmd(cluster: LiveCluster) -> None:
-    """RELIABILITY 21: twenty scripts go on and write all they have to; the next slurmd reports."""
-    go = cluster.directory / "go"
+@pytest.mark.parametrize("count", [20, pytest.param(50, marks=pytest.mark.soak)])
+def test_steps_survive_kill_of_slurmd(cluster: LiveCluster, count: int) -> None:
+    """RELIABILITY 21: scripts go on and write all they have to; the next slurmd reports."""
+    go = cluster.directory / f"go.{count}"
     jobs = [
         submit(
             cluster,
             f"echo begin; until [ -e {go} ]; do sleep 0.1; done; seq 1000; "
             "echo $SLURM_RESTART_COUNT",
-            "-o", f"survive.{number}",
+            "-o", f"survive.{count}.{number}",
         )
-        for number in range(STEPS)
+        for number in range(count)
     ]  # fmt: skip
-    outputs = [cluster.directory / f"survive.{number}" for number in range(STEPS)]
+    outputs = [cluster.directory / f"survive.{count}.{number}" for number in range(count)]
     cluster.wait_until(
         "start of all", lambda: all(out.exists() and out.read_text() for out in outputs), 60
     )
@@ -66,7 +66,7 @@ def test_steps_survive_kill_of_slurmd(cluster: LiveCluster) -> None:
     start_slurmd(cluster)
     cluster.wait_for_jobs(*jobs)
     expected = "begin\n" + "".join(f"{number}\n" for number in range(1, 1001)) + "0\n"
-    assert [out.read_text() for out in outputs] == [expected] * STEPS
+    assert [out.read_text() for out in outputs] == [expected] * count
     for job_id in jobs:
         assert cluster.accounted(job_id) == "COMPLETED|0:0"
 

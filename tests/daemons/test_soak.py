@@ -29,6 +29,7 @@ from tests.daemons.faults import (
 )
 from tests.daemons.live import LiveCluster, start
 from tests.daemons.streams import check_ledger, promises_of, submissions, wait_for_promises
+from tests.world.processes import resident_mib
 
 pytestmark = [*AS_OTHERS, pytest.mark.soak]
 MINUTES = float(os.environ.get("PYSLURM_SOAK_MINUTES", "3"))
@@ -71,8 +72,7 @@ def one_fault(cluster: LiveCluster, chance: random.Random) -> None:
 
 def resources(pid: int) -> tuple[int, int]:
     """Return a process's resident memory in MiB and its open descriptors."""
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") >> 20, len(os.listdir(f"/proc/{pid}/fd"))
+    return resident_mib(pid), len(os.listdir(f"/proc/{pid}/fd"))
 
 
 def strays(cluster: LiveCluster) -> list[str]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import struct
+import warnings
+from pathlib import Path
 from typing import Any
 
 import pymysql
@@ -250,3 +253,16 @@ def test_a_connection_that_the_server_has_closed_is_noticed_at_once(
 def count_of_commands(connection: Connection) -> int:
     ((_, count),) = rows(connection, "SHOW GLOBAL STATUS LIKE 'Com_admin_commands'")
     return int(count)
+
+
+def test_no_socket_is_left_open_where_no_server_listens(tmp_path: Path) -> None:
+    """slurmdbd tries again for as long as its database is away."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            with pytest.raises(pymysql.err.OperationalError, match="Can't connect") as caught:
+                RowConnection(unix_socket=str(tmp_path / "none"))
+            assert caught.value.args[0] == 2003
+        del caught
+        gc.collect()
+    assert said == []

@@ -18,19 +18,12 @@ from pathlib import Path
 
 from tests.daemons.faults import open_directory, pid_of, tracebacks
 from tests.daemons.live import LiveCluster, start
+from tests.world.processes import resident_mib
 
 USER = "nobody"
 DAEMONS = ("slurmctld", "slurmdbd", "slurmd-n1", "slurmrestd")
 MEMORY_MIB = 64
 REPOSITORY = Path(__file__).resolve().parents[2]
-
-
-def memory_mib(pid: int) -> int:
-    """Return the resident memory of a process."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) // 1024
-    return 0
 
 
 def sockets(cluster: LiveCluster) -> list[tuple[str, str, str]]:
@@ -81,8 +74,8 @@ def findings(cluster: LiveCluster, pids: dict[str, int], begun: dict[str, int]) 
     for daemon, pid in pids.items():
         if pid_of(cluster, daemon) != pid or not Path(f"/proc/{pid}").exists():
             wrong.append(f"{daemon} is another process")
-        elif memory_mib(pid) > begun[daemon] + MEMORY_MIB:
-            wrong.append(f"{daemon} grew from {begun[daemon]} to {memory_mib(pid)} MiB")
+        elif resident_mib(pid) > begun[daemon] + MEMORY_MIB:
+            wrong.append(f"{daemon} grew from {begun[daemon]} to {resident_mib(pid)} MiB")
     done = cluster.run("srun", "-n1", "-t1", "true")
     if done.returncode:
         wrong.append(f"root's srun: {done.stderr.strip()[:300]}")
@@ -106,7 +99,7 @@ def main() -> int:
         try:
             pids = {daemon: pid_of(cluster, daemon) for daemon in DAEMONS}
             cluster.run("srun", "-n1", "true")
-            begun = {daemon: memory_mib(pid) for daemon, pid in pids.items()}
+            begun = {daemon: resident_mib(pid) for daemon, pid in pids.items()}
             rows = [row for row in sockets(cluster) if options.only in row[0]]
             for group in [rows] if options.at_once else [[row] for row in rows]:
                 with ThreadPoolExecutor(len(group)) as senders:
@@ -127,7 +120,7 @@ def main() -> int:
                 for (name, _, _), amount in zip(group, sent, strict=True):
                     print(f"{name:32} {amount} sent", flush=True)
                 grown = ", ".join(
-                    f"{daemon} {memory_mib(pid) - begun[daemon]:+d} MiB"
+                    f"{daemon} {resident_mib(pid) - begun[daemon]:+d} MiB"
                     for daemon, pid in pids.items()
                     if Path(f"/proc/{pid}").exists()
                 )

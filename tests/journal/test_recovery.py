@@ -92,6 +92,29 @@ def test_every_flipped_bit_is_cut_or_refused(room: Room, tmp_path: Path) -> None
             assert path.read_bytes() == bytes(flipped)
 
 
+@pytest.mark.soak
+def test_each_bit_of_the_last_four_kib(room: Room, tmp_path: Path) -> None:
+    """RELIABILITY 5: 32,768 times, all earlier records are kept or the start is refused."""
+    written = payloads_of(80, 10)  # all of one length
+    room.write(written)
+    raw = room.segments()[0].read_bytes()
+    record = (len(raw) - HEADER_BYTES) // 80
+    assert record * 80 == len(raw) - HEADER_BYTES > 4096
+    (tmp_path / "flip").mkdir()
+    other = copy_state(room, tmp_path / "flip")
+    path = other.segments()[0]
+    for bit in range((len(raw) - 4096) * 8, len(raw) * 8):
+        flipped = bytearray(raw)
+        flipped[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(flipped)
+        number = (bit // 8 - HEADER_BYTES) // record
+        if number == 79:
+            assert other.recover()[1] == written[:79]
+        else:
+            with pytest.raises(JournalDamage):
+                other.recover()
+
+
 @pytest.mark.parametrize("zeros", [1, 511, 4096, 70000])
 def test_zeros_at_the_end_are_no_record(room: Room, zeros: int) -> None:
     """Zeroed space ahead of the writing position, left by a crash, is silently skipped."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import stat
 from collections.abc import Callable
@@ -107,6 +108,27 @@ def test_any_changed_byte_is_refused(data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(token) - 1))
     token[at] ^= data.draw(st.integers(1, 255))
     assert cause_of(lambda: authenticator().admit(bytes(token), "Ping", "slurmctld"))
+
+
+@pytest.mark.soak
+def test_a_hundred_thousand_changed_messages_are_refused() -> None:
+    """RELIABILITY 40: each bit of tokens, each cut, bytes added to token and body."""
+    changed = 0
+    for number in itertools.count():
+        token = issue(at_us=NOW_US + number)
+        raw = int.from_bytes(token, "big")
+        forged = [(raw ^ 1 << bit).to_bytes(len(token), "big") for bit in range(len(token) * 8)]
+        forged += [token[:length] for length in range(len(token))]
+        forged += [token + bytes([byte]) for byte in range(256)]
+        for forgery in forged:
+            assert cause_of(lambda: authenticator().admit(forgery, "Ping", "slurmctld"))  # noqa: B023
+        admission = authenticator().admit(token, "Ping", "slurmctld")
+        for byte in range(256):
+            body = BODY + bytes([byte])
+            assert cause_of(lambda: check_digest(admission, "Ping", body)) == "altered"  # noqa: B023
+        changed += len(forged) + 256
+        if changed >= 100_000:
+            break
 
 
 @given(st.binary(min_size=1, max_size=40))

@@ -138,6 +138,22 @@ def test_every_kind_of_the_table_refuses_a_stranger(room: Room) -> None:
             connection.close()
 
 
+def test_no_kind_of_the_table_is_taken_twice(room: Room) -> None:
+    """RELIABILITY 39, generated from the table: a credential is of no use again."""
+    requests = [row.kind for row in table.rows() if not row.is_reply]
+    for kind in requests:
+        frames = pack_frame(kind, 1, b"\x80", 0, room.token(kind, b"\x80", uid=0))
+        first = room.raw_tcp()
+        first.sendall(frames)
+        assert read_frame(first) is not None
+        again = room.raw_tcp()
+        again.sendall(frames)
+        assert refusal(again) == (1007, "credential was used before"), kind
+        first.close()
+        again.close()
+    assert room.server.refusals["replayed"] == len(requests) > 80
+
+
 def test_answers_come_in_parts_and_to_their_request(room: Room) -> None:
     """Long-lived requests share a connection with short ones."""
     connection = room.raw_unix()

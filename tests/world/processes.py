@@ -16,6 +16,12 @@ def is_alive(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] != "Z"
 
 
+def resident_mib(pid: int) -> int:
+    """Return the memory that a process holds now."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") >> 20
+
+
 def _commands() -> Iterator[list[str]]:
     """Yield the words of each living process's command line."""
     for name in os.listdir("/proc"):

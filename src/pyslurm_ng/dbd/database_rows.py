@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from io import BufferedReader
-from socket import socket
+from socket import AF_UNIX, SOCK_STREAM, socket
 from typing import Any
 
 import sqlalchemy as sa
@@ -48,8 +48,28 @@ class RowConnection(Connection):
     _current_timeout: float | None
     _result: MySQLResult | None
     _force_close: Callable[[], None]
+    _secure: bool
     _used_s = 0.0
     _limit_s = 0.0
+
+    def connect(self, sock: socket | None = None) -> None:
+        """Connect; the driver itself leaves a Unix socket open when its server is not there.
+
+        Raises:
+            err.OperationalError: nobody answers.
+        """
+        if sock is None and self.unix_socket:
+            sock = socket(AF_UNIX, SOCK_STREAM)
+            sock.settimeout(self.connect_timeout)
+            try:
+                sock.connect(self.unix_socket)
+            except OSError as error:
+                sock.close()
+                text = f"Can't connect to MySQL server on {self.host!r} ({error})"
+                raise err.OperationalError(CR.CR_CONN_HOST_ERROR, text) from error
+            self.host_info = "Localhost via UNIX socket"
+            self._secure = True
+        super().connect(sock)
 
     def _read_query_result(self, unbuffered: bool = False) -> int:
         if unbuffered:
