@@ -11,6 +11,7 @@ import pytest
 import pyslurm_ng
 from pyslurm_ng.conf.check import check, check_warnings
 from pyslurm_ng.conf.effects.effect import (
+    ACCEPTED,
     DIFFERS,
     SAME,
     SECTIONS,
@@ -65,6 +66,18 @@ def test_every_word_named_exists_and_is_named_once(section: str, table: dict[str
         lists = [set(words.same), set(words.differs), set(words.accepted), set(words.refused)]
         assert set().union(*lists) <= known, name
         assert sum(map(len, lists)) == len(set().union(*lists)), name
+
+
+@pytest.mark.parametrize(
+    ("section", "table"),
+    [("slurm.conf", SLURM_WORDS), ("slurmdbd.conf", DBD_WORDS), ("gres.conf", GRES_WORDS)],
+)
+def test_a_key_with_a_word_that_works_is_not_without_effect(
+    section: str, table: dict[str, Words]
+) -> None:
+    """The compatibility table said so of LaunchParameters, and --check of the file did not."""
+    working = [key for key, words in table.items() if words.same or words.differs]
+    assert [key for key in working if effect_of(section, key).kind == ACCEPTED] == []
 
 
 def test_a_word_without_effect_is_named_with_its_place_and_the_reason() -> None:

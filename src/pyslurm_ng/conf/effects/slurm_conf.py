@@ -19,7 +19,7 @@ _OWN_PARSERS = "JSON and HTTP are read by built-in parsers"
 CLUSTER = Keys(
     same=named("""
         AccountingStorageBackupHost AccountingStorageEnforce AccountingStorageExternalHost
-        AccountingStorageHost
+        AccountingStorageHost AccountingStorageParameters
         AccountingStoragePort AccountingStorageTRES
         AccountingStorageType AccountingStoreFlags AllowSpecResourcesUsage AuthAltParameters
         AuthAltTypes AuthInfo AuthType
@@ -32,7 +32,8 @@ CLUSTER = Keys(
         HealthCheckTimeout InactiveLimit InteractiveStepOptions JobAcctGatherFrequency
         JobAcctGatherParams JobAcctGatherType JobCompLoc JobCompType JobFileAppend JobRequeue
         JobSubmitPlugins
-        KillOnBadExit KillWait LicenseParameters Licenses LogTimeFormat MailDomain MailProg
+        KillOnBadExit KillWait LaunchParameters LicenseParameters Licenses
+        LogTimeFormat MailDomain MailProg
         MaxArraySize MaxBatchRequeue MaxJobId MaxMemPerCPU MaxMemPerNode MaxNodeCount
         MaxStepCount
         MaxTasksPerNode MCSParameters MCSPlugin
