@@ -242,19 +242,19 @@ def test_a_step_counts_with_the_memory_that_it_takes(tmp_path: Path) -> None:
     assert job.manager.waiting.queued_bytes > Asked.body_bytes + 2048
 
 
-def test_ten_thousand_steps_are_a_few_messages(tmp_path: Path) -> None:
+def test_thousands_of_steps_are_a_few_messages(tmp_path: Path) -> None:
     """The controller hears of a thousand steps at once, however they came."""
     job = Managed(tmp_path / "notes")
     job.create(0)
     job.host.pass_time()
-    for step_id in range(1, 10_001):
+    for step_id in range(1, 3_001):
         job.over(step_id - 1)
         job.create(step_id)
     for body in job.host.reports:  # grows with each answer
         job.manager.news.acknowledged(nm.ManagedSteps(1, 0, body))
         job.host.pass_time()
-    assert len(job.told()) == 20_001
-    assert len(job.host.reports) < 40
+    assert len(job.told()) == 6_001
+    assert len(job.host.reports) < 14
     assert max(map(len, job.host.reports)) <= 256 << 10
 
 
@@ -326,8 +326,8 @@ def test_long_news_are_told_slowly(tmp_path: Path) -> None:
         job.manager.news.acknowledged(nm.ManagedSteps(1, 0, report))
         job.create(1_000 + len(paces), flags=STEP_OVERLAP)
         paces.append(job.host.delays[-1])
-    assert (paces[0], paces[3] < 0.5) == (0.3, True)
-    assert 0.8 < paces[1] < 1.0 and 0.8 < paces[2] < 1.0
+    assert (paces[0], paces[3] < 1.2) == (0.3, True)
+    assert 3.5 < paces[1] < 4.0 and 3.5 < paces[2] < 4.0
 
 
 def test_queued_steps_of_a_user_are_bounded_over_all_jobs(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from pyslurm_ng.wire import node_messages as nm
 
 _PAUSE_S = 0.3
 _MOST_BYTES = 256 << 10
-_BYTES_PER_S = 256 << 10  # five hundred usual steps
+_BYTES_PER_S = 64 << 10
+"""About two hundred usual steps. Faster ones wait, up to MOST_UNTOLD_BYTES."""
 _STEP_BYTES = 1024  # what a step takes in memory beside its texts
 
 _encode = msgspec.msgpack.Encoder().encode
