@@ -8,15 +8,19 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
+from tests.world.examples import DRAWS_ALL, drawn
+
 # Commands of tests leave no command server behind; test_command_server.py starts its own.
 os.environ["PYSLURM_COMMAND_SERVER"] = "0"
 
 # A busy machine is no failure: nothing here asserts on wall-clock time. `make test` tries the same
-# examples in each run, so that a failure is of what changed; `make soak` draws others each time.
+# examples in each run, a third of them, so that a failure is of what changed; `make soak-random`
+# draws all, and others each time.
 settings.register_profile(
     "busy_machine",
     deadline=None,
-    derandomize=not os.environ.get("PYSLURM_RANDOM_EXAMPLES"),
+    max_examples=drawn(100),
+    derandomize=not DRAWS_ALL,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )

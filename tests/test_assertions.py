@@ -23,6 +23,7 @@ def _name_called(call: ast.Call) -> str:
     return call.func.attr if isinstance(call.func, ast.Attribute) else ""
 
 
+@cache
 def _asserts(function: Function) -> bool:
     """Return whether a function itself asserts something, or raises if something is not so."""
     for node in ast.walk(function):
@@ -35,6 +36,7 @@ def _asserts(function: Function) -> bool:
     return False
 
 
+@cache
 def _names_used(function: Function) -> set[str]:
     """Return the names of what a function calls or hands on, methods included."""
     names = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}

@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from tests.cli.reference_cluster import queue
 from tests.cli.run_command import run_command
+from tests.world.examples import drawn
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,9 @@ REFERENCE = queue()
 
 
 @settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=drawn(300),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     command=st.sampled_from(["squeue", "sinfo", "scontrol", "scancel", "sdiag"]),

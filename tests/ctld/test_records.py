@@ -24,6 +24,7 @@ from pyslurm_ng.model.states import JobFlag
 from pyslurm_ng.wire.client import SlurmError
 from pyslurm_ng.wire.query_messages import JobFilter, Records, ShowJobs, ShowNodes
 from tests.cli.reference_cluster import ADMIN, ReferenceCluster, caller, queue
+from tests.world.examples import drawn
 
 ALL = ShowJobs(filter=JobFilter(all_states=True))
 JOB_IDS = st.sampled_from(["17", "21", "23", "24", "25", "27", "27_3", "27_[5-7]", "29", "30+1"])
@@ -62,7 +63,7 @@ def rows(blob: bytes, fields: list[str]) -> dict[int, tuple[Any, ...]]:
     return {row[0]: row for row in project(blob, range(len(fields)))}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=drawn(60), deadline=None)
 @given(st.lists(STEERING, max_size=8))
 def test_kept_records_equal_fresh_ones(steps: list[tuple[str, Any]]) -> None:
     """After any steering, in any order, asking between the steps or not."""

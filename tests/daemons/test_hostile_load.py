@@ -65,7 +65,7 @@ ATTACKS = (
 def test_another_user_is_served_beside_an_attack(cluster: LiveCluster, attack: str) -> None:
     """Every squeue and sbatch succeeds, every job runs, the controller stays of a size."""
     pid = pid_of(cluster, "slurmctld")
-    (row,) = attacked(cluster, 2.0, attack)
+    (row,) = attacked(cluster, 1.0, attack)
     assert int(str(row["commands"])) >= 2
     assert int(str(row["starts"])) >= 1
     assert float(str(row["slurmctld_mib"])) < MOST_MIB

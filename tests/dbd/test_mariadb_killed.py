@@ -26,7 +26,7 @@ from tests.dbd.mariadb import Server
 
 @pytest.mark.daemons
 @pytest.mark.parametrize(
-    ("rounds", "jobs"), [(4, 400), pytest.param(30, 3000, marks=pytest.mark.soak)]
+    ("rounds", "jobs"), [(2, 100), pytest.param(30, 3000, marks=pytest.mark.soak)]
 )
 def test_a_killed_server_loses_and_doubles_nothing(rounds: int, jobs: int) -> None:
     """Each message is sent until it is acknowledged, as the controller's link does."""

@@ -27,6 +27,7 @@ from tests.dbd.accounting_room import (
     started,
     submitted,
 )
+from tests.world.examples import drawn
 
 T = at("12:00:00")
 NOW = at("13:00:00")
@@ -446,7 +447,7 @@ TIMES = st.sampled_from(
 SPANS = st.tuples(TIMES, TIMES, st.booleans(), TIMES, st.booleans())
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=drawn(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(spans=st.lists(SPANS, min_size=1, max_size=12), windows=st.lists(st.tuples(TIMES, TIMES)))
 def test_a_window_selects_the_same_by_class_as_without(
     database: Database, spans: list[tuple[int, int, bool, int, bool]],

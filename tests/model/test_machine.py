@@ -33,6 +33,7 @@ from pyslurm_ng.sched.limits.quotas import Quotas
 from pyslurm_ng.sched.limits.running_amounts import Used
 from pyslurm_ng.sched.limits.running_count import RunningCount
 from tests.model.clusters import START_US, cluster_of, conf_of
+from tests.world.examples import drawn
 
 CONF = conf_of()
 POLICY = policy(CONF)
@@ -234,4 +235,6 @@ class ClusterMachine(RuleBasedStateMachine):
 
 
 TestClusterMachine = ClusterMachine.TestCase
-TestClusterMachine.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestClusterMachine.settings = settings(
+    max_examples=drawn(40), stateful_step_count=40, deadline=None
+)

@@ -31,13 +31,22 @@ def run(jobs: list[TraceJob], processors: int, parameters: str) -> Outcome:
     return TraceRun(jobs, trace_conf(processors, settings), Planner()).run()
 
 
+WORKLOADS = [
+    (0, 150),
+    (1, 150),
+    *(pytest.param(seed, 250, marks=pytest.mark.soak) for seed in range(4)),
+]
+
+
 @pytest.mark.parametrize(
     ("parameters", "choose"), [("bf_reserve_depth=1", easy), ("", conservative)]
 )
-@pytest.mark.parametrize("seed", range(4))
-def test_waits_are_those_of_the_textbook(seed: int, parameters: str, choose: Pass) -> None:
+@pytest.mark.parametrize(("seed", "count"), WORKLOADS)
+def test_waits_are_those_of_the_textbook(
+    seed: int, count: int, parameters: str, choose: Pass
+) -> None:
     """One promise is EASY backfilling, one for every job is conservative backfilling."""
-    jobs = workload(seed, 250, 20)
+    jobs = workload(seed, count, 20)
     waits = waits_s(jobs, 20, choose)
     outcome = run(jobs, 20, parameters)
     slowdowns = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import pytest
 
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.states import JobState
@@ -10,7 +10,6 @@ from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sim.chaos import Chaos
 from pyslurm_ng.sim.net import Faults
 
-LIVES = int(os.environ.get("PYSLURM_BAD_NETWORK_LIVES", "25"))
 JOBS = 40
 BAD = Faults(drop=0.05, repeat=0.05, delay_us=200_000, jitter_us=400_000)
 OWN_ENDS = (JobState.COMPLETED, JobState.FAILED)
@@ -27,10 +26,11 @@ class BadNetwork(Chaos):
         return JobRequest(name="job", comment=mark, ntasks=1, work_dir="/tmp")
 
 
-def test_a_bad_network_fails_no_job() -> None:
-    """200 to 600 ms of delay, 5 % lost, 5 % twice: 1,000 jobs, each runs once to its own end."""
+@pytest.mark.parametrize("lives", [5, pytest.param(25, marks=pytest.mark.soak)])
+def test_a_bad_network_fails_no_job(lives: int) -> None:
+    """200 to 600 ms of delay, 5 % lost, 5 % twice: each job runs once to its own end, of 1,000."""
     jobs = 0
-    for seed in range(LIVES):
+    for seed in range(lives):
         life = BadNetwork(seed)
         life.run()
         assert life.controller is not None
@@ -40,4 +40,4 @@ def test_a_bad_network_fails_no_job() -> None:
             assert is_cancelled or job.state in OWN_ENDS, (seed, job.job_id, job.state)
             assert job.attempt == 0, (seed, job.job_id)
         assert life.ledger.overlap_us == 0
-    assert jobs == LIVES * JOBS
+    assert jobs == lives * JOBS

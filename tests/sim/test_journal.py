@@ -42,6 +42,7 @@ from pyslurm_ng.wire.query_messages import (
     UpdateReservation,
 )
 from tests.sim.past import BEGIN_US, CONF, MINUTE_US, PastJob, record
+from tests.world.examples import drawn
 
 
 def test_the_same_configuration_gives_the_same_starts(tmp_path: Path) -> None:
@@ -127,7 +128,7 @@ def test_a_time_that_no_calendar_has_is_refused(tmp_path: Path) -> None:
         read_recording(tmp_path)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=drawn(60), deadline=None)
 @given(st.data())
 def test_a_story_that_cannot_be_is_one_line(data: st.DataObject) -> None:
     """Records that are lost, repeated, out of order or spoilt: refused by number, or replayed."""

@@ -22,6 +22,7 @@ from pyslurm_ng.wire.step_messages import CompleteStep, CreateStep, StepManagerA
 from tests.ctld.rules.steps.step_requests import USER, context, running
 from tests.model.clusters import START_US, cluster_of, conf_of
 from tests.steps.managed import managed
+from tests.world.examples import drawn
 
 JOB: dict[str, Any] = {"nodes_min": 3, "nodes_max": 3, "ntasks": 12, "cpus_per_task": 1}
 REQUESTS = st.fixed_dictionaries(
@@ -40,7 +41,7 @@ def request(job_id: int, **fields: Any) -> CreateStep:
     return CreateStep(request_id=bytes(16), job_id=job_id, **fields)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=drawn(60), deadline=None)
 @given(st.lists(st.tuples(REQUESTS, st.booleans()), max_size=8))
 def test_a_step_manager_gives_what_the_controller_would(
     wishes: list[tuple[dict[str, Any], bool]],

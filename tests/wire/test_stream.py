@@ -23,6 +23,7 @@ from tests.wire.wire_room import (
     read_exactly,
     read_frame,
 )
+from tests.world.examples import drawn
 
 PING = table.encode(Ping())
 ID = b"i" * 16
@@ -447,7 +448,9 @@ def test_long_directories_are_fine(tmp_path: Path) -> None:
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=drawn(150),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     st.binary(max_size=300)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+_GROWTH = 1.2
+_LONGEST_PAUSE_S = 0.25
+
 
 def wait_until(
     condition: Callable[[], object],
@@ -15,9 +18,11 @@ def wait_until(
     """Wait until a condition holds; the test fails by name if it does not in time.
 
     Args:
-        pause_s: between two looks; longer where a look takes much of the machine.
+        pause_s: between the first two looks; each pause is a little longer than the one before,
+            since looking takes processor time from what is waited for.
     """
     ends_s = time.monotonic() + limit_s
     while not condition():
         assert time.monotonic() < ends_s, f"{what}: not within {limit_s:.0f} s"
         time.sleep(pause_s)
+        pause_s = min(pause_s * _GROWTH, max(pause_s, _LONGEST_PAUSE_S))

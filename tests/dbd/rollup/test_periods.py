@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng.dbd.rollup.periods import day_of, hour_of, month_of, next_day, next_hour, next_month
+from tests.world.examples import drawn
 
 ZONES = (
     "UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe",
@@ -74,7 +75,7 @@ def test_a_day_may_begin_without_midnight_or_with_two(
 def test_periods_follow_one_another(zone: str) -> None:
     """Each moment is in one period, which begins and ends with a period of the smaller kind."""
 
-    @settings(max_examples=60)
+    @settings(max_examples=drawn(60))
     @given(st.integers(utc("2010-01-01 00:00"), utc("2030-01-01 00:00")))
     def check(second: int) -> None:
         for begin_of, after in ((hour_of, next_hour), (day_of, next_day), (month_of, next_month)):

@@ -6,6 +6,7 @@ from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng._select import Course, Twin
 from tests.oracle import easy_course
+from tests.world.examples import drawn
 
 SECOND_US = 1_000_000
 SMALL = st.integers(1, 6)
@@ -86,7 +87,7 @@ class World:
             self.course = self.course.copy()
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=drawn(300))
 @given(
     st.integers(1, 8),
     st.lists(st.tuples(SMALL, st.integers(1, 30), st.integers(1, 30)), max_size=3),

@@ -16,6 +16,7 @@ from pyslurm_ng.sched.cons_tres.fit import has_shape
 from pyslurm_ng.sched.cons_tres.free_node import FreeNode, empty_node
 from pyslurm_ng.sched.cons_tres.select import choose
 from pyslurm_ng.sched.request.need import Need, Selection, need_of
+from tests.world.examples import drawn
 
 
 class Before(NamedTuple):
@@ -118,7 +119,7 @@ def idle_node(number: int, sockets: int, gpus_per_socket: int) -> FreeNode:
     whole_sockets=True,
     one_task_per_core=False,
 )
-@settings(max_examples=400)
+@settings(max_examples=drawn(400))
 @given(
     nodes=st.tuples(free_nodes(0), free_nodes(1), free_nodes(2)),
     request=REQUESTS | BOUNDS,

@@ -23,6 +23,7 @@ from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.model.clusters import START_US, conf_of, submit
 from tests.sched.networks import BLOCKS, TREE
+from tests.world.examples import drawn
 
 MINUTE_US = 60_000_000
 CONF = """
@@ -115,7 +116,7 @@ def starts_of(topology: str, running: list[Asked], waiting: list[Asked]) -> list
     ]
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=drawn(80))
 @given(
     topology=st.sampled_from([TREE, BLOCKS]),
     running=st.lists(ASKED, max_size=8),

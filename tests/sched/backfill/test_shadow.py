@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng.sched.backfill.shadow import Shadow, Twin
+from tests.world.examples import drawn
 
 HOUR_US = 3_600_000_000
 
@@ -120,7 +121,7 @@ def easy_waits(jobs: Jobs, cpus: int) -> list[int]:
     return [starts[at] - job[0] for at, job in enumerate(jobs)]
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=drawn(100))
 @given(
     st.lists(
         st.tuples(st.integers(0, 20), st.integers(1, 4), st.integers(1, 9), st.integers(1, 9)),
@@ -147,7 +148,7 @@ def test_with_perfect_foresight_it_is_easy_backfilling(drawn: Jobs) -> None:
         assert shadow.longest_us == expected * 1_000_000
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=drawn(100))
 @given(
     st.lists(
         st.tuples(

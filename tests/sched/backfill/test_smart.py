@@ -23,6 +23,7 @@ from pyslurm_ng.sim.workload import TraceJob
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit, submit_het
 from tests.sched.demand.het_queues import queues
 from tests.sched.whole_nodes import WHOLE_NODES
+from tests.world.examples import drawn
 
 MINUTE_US = 60_000_000
 SMART = policy(conf_of(WHOLE_NODES + "SchedulerParameters=bf_smart\n"))
@@ -248,7 +249,7 @@ def test_the_same_workload_gives_the_same_outcome() -> None:
     assert replace(first, seconds=0) == replace(second, seconds=0)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=drawn(60))
 @given(first=queues, second=queues, arrays=st.integers(0, 2))
 def test_every_start_can_be_made_and_every_job_has_a_reason(
     first: list[tuple[list[JobRequest], int]],

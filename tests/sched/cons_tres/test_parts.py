@@ -20,6 +20,7 @@ from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.model.clusters import START_US
 from tests.sched.cons_tres.exact_steps import exact_step
 from tests.sched.cons_tres.parts_site import MINUTE_US, PartsSite
+from tests.world.examples import drawn
 
 
 def test_shards_fill_one_gpu_after_another() -> None:
@@ -232,7 +233,7 @@ ARRIVALS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=drawn(40))
 @given(
     arrivals=ARRIVALS,
     select=st.sampled_from(["", ",MULTIPLE_SHARING_GRES_PJ", ",LL_SHARED_GRES"]),

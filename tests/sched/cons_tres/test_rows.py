@@ -22,6 +22,7 @@ from pyslurm_ng.model.rows import Load, oversubscribe_shown, row_count
 from pyslurm_ng.model.states import JobState
 from tests.model.clusters import START_US
 from tests.sched.preemption.preemption_site import ROWS, PreemptionSite, end
+from tests.world.examples import drawn
 
 GANG = "PreemptMode=GANG\nSchedulerTimeSlice=30\n"
 
@@ -277,7 +278,7 @@ def test_cores_of_jobs_that_wait_for_their_turn_are_not_free() -> None:
     assert site.states(*late) == ["PENDING"] * 2
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=drawn(80))
 @given(
     jobs=st.lists(
         st.tuples(st.sampled_from(["twice", "ask", "ask+", "alone"]), st.integers(1, 4),

@@ -17,6 +17,7 @@ from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
+from tests.world.examples import drawn
 
 MINUTE_US = 60_000_000
 CONF = """
@@ -56,7 +57,7 @@ def end(cluster: Cluster, job_id: int, now_us: int) -> None:
     apply_all(cluster, [completing, ev.JobEnded(now_us, job_id, state)])
 
 
-@settings(max_examples=60)
+@settings(max_examples=drawn(60))
 @given(
     arrivals=st.lists(st.tuples(WANTS, st.booleans(), st.sampled_from([0, 0, 1])), max_size=20),
     select=st.sampled_from(["CR_Core_Memory", "CR_Socket_Memory", "CR_Core"]),

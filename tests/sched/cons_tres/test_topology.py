@@ -24,6 +24,7 @@ from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.model.clusters import START_US, conf_of, submit
 from tests.oracle import topology as oracle
+from tests.world.examples import drawn
 
 
 def tree_of(widths: list[list[int]]) -> Topology:
@@ -84,7 +85,7 @@ def trees(draw: st.DrawFn) -> tuple[Topology, frozenset[int], int, frozenset[int
     return tree_of(widths), fits, count, required
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=drawn(300), deadline=None)
 @given(trees())
 def test_no_choice_uses_fewer_leaves_or_a_lower_switch(
     case: tuple[Topology, frozenset[int], int, frozenset[int]],
@@ -207,7 +208,7 @@ def block_cases(draw: st.DrawFn) -> tuple[Topology, frozenset[int], int]:
     return blocks_of(widths, tuple(base * step for step in steps)), fits, count
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=drawn(400), deadline=None)
 @given(block_cases())
 def test_jobs_in_blocks_fit_exactly_when_the_rule_allows(
     case: tuple[Topology, frozenset[int], int],
@@ -225,7 +226,7 @@ def test_jobs_in_blocks_fit_exactly_when_the_rule_allows(
         assert sum(1 for block in blocks if block & chosen) == 1
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=drawn(300), deadline=None)
 @given(block_cases(), st.integers(1, 4), st.integers(1, 4))
 def test_a_segment_is_never_split(
     case: tuple[Topology, frozenset[int], int], size: int, segments: int
@@ -269,7 +270,7 @@ def test_tasks_choose_the_node_count(tasks: int, expected: list[int]) -> None:
     assert [node_id for node_id, _ in shares] == expected
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=drawn(200), deadline=None)
 @given(trees())
 def test_the_kernel_places_wide_jobs_as_its_twin(
     case: tuple[Topology, frozenset[int], int, frozenset[int]],

@@ -20,6 +20,7 @@ from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit, submit_het
 from tests.sched.demand.het_queues import queues
 from tests.sched.whole_nodes import WHOLE_NODES
+from tests.world.examples import drawn
 from tests.world.passes import run_pass, together
 from tests.world.reservations import ReservationSite
 
@@ -175,7 +176,7 @@ def test_strict_order_starts_all_or_none_too() -> None:
     assert [start.job_id for start in plan.starts] == ids
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=drawn(60))
 @given(first=queues, second=queues, builtin=st.booleans())
 def test_no_job_is_ever_started_in_part(
     first: list[tuple[list[JobRequest], int]],

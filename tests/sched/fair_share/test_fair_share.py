@@ -12,6 +12,7 @@ from pyslurm_ng.sched.fair_share.fair_tree import fair_tree
 from pyslurm_ng.sched.fair_share.share_tree import ShareTree
 from tests.sched.fair_share.recorded_shares import RecordedTree, recorded
 from tests.sched.fair_share.slow_fair_tree import SlowFairTree
+from tests.world.examples import drawn
 
 FAIR_TREES = recorded("fair_tree.txt")
 
@@ -122,7 +123,7 @@ def trees(draw: st.DrawFn) -> tuple[list[Association], dict[int, int]]:
     return assocs, used
 
 
-@settings(max_examples=1000)
+@settings(max_examples=drawn(1000))
 @given(trees())
 def test_fair_tree_is_that_of_its_slow_twin(
     drawn: tuple[list[Association], dict[int, int]],

@@ -7,6 +7,7 @@ from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from pyslurm_ng.sched.frame.plan import NumbersByJob
+from tests.world.examples import drawn
 
 # Few enough to be met again, and some that a table of a few entries has in one place.
 KEYS = st.one_of(st.integers(-3, 40), st.integers(-(1 << 63), (1 << 63) - 1))
@@ -68,7 +69,7 @@ class BesideADict(RuleBasedStateMachine):
         assert sorted(self.numbers) == sorted(self.twin)
 
 
-BesideADict.TestCase.settings = settings(stateful_step_count=30, max_examples=60)
+BesideADict.TestCase.settings = settings(stateful_step_count=30, max_examples=drawn(60))
 TestBesideADict = BesideADict.TestCase
 
 

@@ -23,6 +23,7 @@ from tests.sched.limits.limited_jobs import (
     on,
     waiting,
 )
+from tests.world.examples import drawn
 
 MAIN = Partition("main")
 WORDS = {
@@ -300,7 +301,7 @@ def test_the_first_seconds_of_a_long_run_have_faded_most() -> None:
     assert (spent.wall_s, spent.tres_s["cpu"]) == (pytest.approx(3 * each), pytest.approx(6 * each))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=drawn(60), deadline=None)
 @given_by(
     st.lists(st.tuples(st.integers(1, 9), st.sampled_from(["ann", "bob"])), max_size=12),
     st.integers(1, 40),

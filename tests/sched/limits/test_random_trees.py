@@ -18,6 +18,7 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.assoc import Association, Limits, Qos, UserRecord
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState
+from tests.world.examples import drawn
 from tests.world.site import Site
 
 CONF = r"""
@@ -216,7 +217,7 @@ def site_of(parents: Sequence[int], homes: Sequence[int], limits: Sequence[Limit
     return site
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=drawn(50))
 @given(
     PARENTS,
     HOMES,

@@ -28,6 +28,7 @@ from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.sched.limits.quotas import Quotas
 from tests.model.clusters import START_US, submit
 from tests.sched.preemption.preemption_site import BASE, TIERS, PreemptionSite, pass_on
+from tests.world.examples import drawn
 
 BY_QOS = (
     BASE
@@ -424,7 +425,7 @@ JOBS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=drawn(120))
 @given(jobs=JOBS, steps=st.lists(st.sampled_from("pcw"), max_size=12),
        mode=st.sampled_from(["CANCEL", "REQUEUE"]))  # fmt: skip
 def test_never_in_vain(jobs: list[tuple[str, int, int, int]], steps: list[str], mode: str) -> None:

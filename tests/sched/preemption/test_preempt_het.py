@@ -12,6 +12,7 @@ from pyslurm_ng.sched.explain.explain import outlook
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.model.clusters import START_US, submit_het
 from tests.sched.preemption.preemption_site import TIERS, PreemptionSite, pass_on
+from tests.world.examples import drawn
 
 
 class HetSite(PreemptionSite):
@@ -128,7 +129,7 @@ def test_a_claim_that_lost_a_component_is_given_up() -> None:
 SIZES = st.lists(st.integers(1, 4), min_size=2, max_size=4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=drawn(60), deadline=None)
 @given(
     low=st.lists(st.integers(1, 4), max_size=8),
     mid=st.lists(st.integers(1, 4), max_size=4),
@@ -183,7 +184,7 @@ def test_starts_are_planned_for_when_others_are_no_longer_exempt() -> None:
     assert site.states(*parts) == ["RUNNING"] * 3
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=drawn(40), deadline=None)
 @given(
     low=st.lists(
         st.tuples(st.integers(1, 4), st.integers(1, 9), st.booleans()), min_size=2, max_size=7

@@ -9,6 +9,7 @@ from hypothesis import given, settings, strategies as st
 from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.model.assoc import Qos
 from tests.sched.preemption.preemption_site import BASE, PreemptionSite
+from tests.world.examples import drawn
 
 NODES = 8
 CPUS = 4
@@ -65,7 +66,7 @@ class AgedSite(PreemptionSite):
         ]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=drawn(80), deadline=None)
 @given(st.integers(0, 1 << 32))
 def test_the_job_that_began_last_leaves_first(seed: int) -> None:
     """As many of the youngest as needed, or none if not enough of them may leave."""

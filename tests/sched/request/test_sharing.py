@@ -21,6 +21,7 @@ from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.sched.request.sharing import MCS, TOPO, USER, Tenant, may_share, tenant_of
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
 from tests.sched.whole_nodes import end_due
+from tests.world.examples import drawn
 from tests.world.passes import run_pass
 
 CONF = r"""
@@ -279,7 +280,7 @@ def test_caps_hold_over_time() -> None:
     assert 10 <= (plan.expected_start_us[waits] - START_US) / MINUTE_US < 12
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=drawn(60))
 @given(
     jobs=st.lists(
         st.tuples(

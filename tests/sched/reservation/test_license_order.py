@@ -9,6 +9,7 @@ from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.backfill.planner import Planner
 from tests.world.callers import BOB
+from tests.world.examples import drawn
 from tests.world.reservations import ReservationSite
 
 
@@ -112,7 +113,7 @@ def test_licences_of_a_reservation_stay_its_own() -> None:
     assert running(*low, *high) == [True, True, True, False]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=drawn(60), deadline=None)
 @given(
     st.lists(
         st.tuples(
@@ -158,7 +159,7 @@ def test_jobs_before_it_leave_one_alternative() -> None:
     assert (either.licenses_alloc, high.licenses_alloc) == ("ansys:1", "matlab")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=drawn(60), deadline=None)
 @given(
     st.lists(
         st.tuples(

@@ -16,6 +16,7 @@ from pyslurm_ng.sched.frame.policy import Policy
 from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.limits.quotas import Quotas
 from tests.world.callers import BOB
+from tests.world.examples import drawn
 from tests.world.reservations import ReservationSite
 
 
@@ -90,7 +91,7 @@ def test_jobs_outside_get_what_those_inside_have_left() -> None:
     assert plan.waits[outside.job_id].reason is Reason.QOSGrpJobsLimit
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=drawn(60), deadline=None)
 @given(
     st.lists(st.tuples(st.booleans(), st.integers(0, 5), st.integers(1, 4)), max_size=8),
     st.integers(1, 12),
@@ -113,7 +114,7 @@ def test_all_reservations_together_share_a_limit_as_one_queue_would(
         free -= job.request.ntasks * fits
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=drawn(60), deadline=None)
 @given(
     st.lists(st.tuples(st.booleans(), st.integers(0, 5), st.integers(1, 32)), max_size=8),
     st.integers(1, 64),

@@ -12,6 +12,7 @@ from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched.backfill.planner import Planner
 from tests.model.clusters import START_US
 from tests.world.callers import ALICE, BOB, ROOT
+from tests.world.examples import drawn
 from tests.world.passes import in_strict_order
 from tests.world.reservations import ReservationSite
 
@@ -157,7 +158,7 @@ REQUESTS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=drawn(40), deadline=None)
 @given(requests=REQUESTS, reserved=st.integers(1, 4), begins_min=st.integers(0, 90))
 def test_no_job_outside_ever_holds_a_reserved_device(
     requests: list[tuple[object, ...]], reserved: int, begins_min: int

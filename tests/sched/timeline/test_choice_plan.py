@@ -17,6 +17,7 @@ from pyslurm_ng.sched.request import features
 from pyslurm_ng.sched.request.features import Way, holds
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
 from tests.sched.whole_nodes import end_due
+from tests.world.examples import drawn
 from tests.world.passes import run_pass
 
 RACKS = r"""
@@ -212,7 +213,7 @@ _REQUESTS = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=drawn(100))
 @given(
     jobs=st.lists(
         st.tuples(_REQUESTS, st.integers(0, 4), st.booleans(), st.sampled_from([1, 7, 60])),

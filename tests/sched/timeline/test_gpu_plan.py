@@ -15,6 +15,7 @@ from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
+from tests.world.examples import drawn
 from tests.world.passes import run_pass
 
 MINUTE_US = 60_000_000
@@ -85,7 +86,7 @@ def made(more: str = "") -> Cluster:
     return cluster
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=drawn(60))
 @given(first=queues, second=queues, restricts=st.booleans())
 def test_no_device_twice_and_every_job_has_what_it_asked_for(
     first: list[tuple[JobRequest, int]], second: list[tuple[JobRequest, int]], restricts: bool

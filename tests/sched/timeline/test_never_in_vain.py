@@ -28,6 +28,7 @@ from pyslurm_ng.wire.job_messages import SubmitJob
 from tests.model.clusters import START_US, conf_of
 from tests.sched.networks import TREE_OF_TEN
 from tests.world.callers import ALICE
+from tests.world.examples import drawn
 from tests.world.passes import run_pass
 
 CONF = r"""
@@ -145,7 +146,7 @@ def _requests(draw: st.DrawFn) -> dict[str, Any]:
     st.sampled_from(["backfill", "builtin"]),
     st.booleans(),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=drawn(60), deadline=None)
 def test_no_request_breaks_a_pass(
     fields: dict[str, Any], select: str, scheduler: str, is_tree: bool
 ) -> None:

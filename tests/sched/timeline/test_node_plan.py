@@ -20,6 +20,7 @@ from pyslurm_ng.sched.frame.policy import Policy, policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.sched.timeline.slots import slot_times
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
+from tests.world.examples import drawn
 from tests.world.passes import in_strict_order, run_pass
 
 MINUTE_US = 60_000_000
@@ -54,7 +55,7 @@ def with_near_gpus() -> Cluster:
     return cluster
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=drawn(60))
 @given(first=queues, second=queues, rules=st.sampled_from([RULES, SOCKETS]))
 def test_starts_stand_and_every_job_has_a_start_or_a_reason(
     first: list[tuple[JobRequest, int]], second: list[tuple[JobRequest, int]], rules: Policy
@@ -72,7 +73,7 @@ def test_starts_stand_and_every_job_has_a_start_or_a_reason(
         assert not started & set(plan.expected_start_us)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=drawn(60))
 @given(running=queues, waiting=queues)
 def test_jobs_behind_change_nothing_for_those_before(
     running: list[tuple[JobRequest, int]], waiting: list[tuple[JobRequest, int]]

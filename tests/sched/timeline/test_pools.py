@@ -9,6 +9,7 @@ from pyslurm_ng.sched.frame.job_records import Running
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.sched.timeline.freed_nodes import SOON_US, FreedNodes, busy_until_us
 from tests.model.clusters import START_US, cluster_of, conf_of
+from tests.world.examples import drawn
 
 POOLS = {0: [0, 1], 1: [2, 3]}
 
@@ -28,7 +29,7 @@ JOBS = st.dictionaries(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=drawn(200), deadline=None)
 @given(st.lists(JOBS, min_size=1, max_size=4))
 def test_counts_of_records_are_those_of_nodes(
     passes: list[dict[int, tuple[int, set[int]]]],

@@ -13,6 +13,7 @@ from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.wire.query_messages import CancelJobs, HoldJobs, JobFilter, RequeueJobs, SuspendJobs
 from tests.world.callers import ALICE, ROOT
+from tests.world.examples import drawn
 from tests.world.site import Site
 
 ID = bytes(16)
@@ -100,7 +101,7 @@ def test_a_running_job_gets_one_signal(kind: str) -> None:
 WORDS = st.sampled_from(["{0}", "{0}_1", "{0}_2", "{0}_[1-3]", "{1}", "{1}_2", "{1}_[2-4]", "{2}"])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=drawn(150), deadline=None)
 @given(st.lists(st.lists(WORDS, min_size=1, max_size=4), min_size=1, max_size=4), st.booleans())
 def test_no_order_of_ids_breaks_the_cluster(requests: list[list[str]], kills: bool) -> None:
     """Chains of arrays, cancelled piece by piece: every step leaves a cluster that checks."""

@@ -17,6 +17,7 @@ from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.wire.job_messages import SubmitJob
 from tests.world.callers import ALICE, BOB
+from tests.world.examples import drawn
 from tests.world.reservations import ReservationSite
 
 PREEMPTS = "PreemptType=preempt/partition_prio\nPreemptMode=REQUEUE"
@@ -160,7 +161,7 @@ def test_only_the_reservations_nodes_are_opened(nodes: str) -> None:
     assert sorted(name for job in running for name in scene.places(job)) == ["n1", "n2"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=drawn(60), deadline=None)
 @given(
     st.lists(
         st.tuples(st.booleans(), st.integers(1, 4), st.integers(1, 16), st.integers(1, 20)),

@@ -27,6 +27,7 @@ from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.wire.step_messages import CompleteJob, CompleteStep, CreateStep, StepGranted
 from tests.ctld.rules.steps.step_requests import EXACT, USER, ask, context, running
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
+from tests.world.examples import drawn
 
 
 def granted(cluster: Cluster, job: Job, **fields: Any) -> StepGranted:
@@ -318,7 +319,7 @@ STEP = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=drawn(150), deadline=None)
 @given(st.lists(STEP, min_size=1, max_size=8))
 def test_steps_never_take_more_than_the_job_has(steps: list[dict[str, Any]]) -> None:
     """Exclusive steps never share cores, memory or devices."""
