@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 import threading
 from base64 import urlsafe_b64encode
 from typing import Any
@@ -205,3 +207,50 @@ def test_host_lists_are_bounded(text: str) -> None:
     """Two million numbers in brackets kept a thread busy for ten seconds."""
     answer = front().post("/util/v0.0.46/hostnames", {"hostlist": text})
     assert answer.status == 400
+
+
+def test_memory_is_given_back_after_much_was_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The allocator would keep what each thread needed at most; little is not worth it."""
+    returned: list[int] = []
+    monkeypatch.setattr(rooms, "return_memory", lambda: returned.append(1))
+    monkeypatch.setattr(rooms, "RETURN_S", 0.01)
+
+    async def scene() -> None:
+        shared = Rooms()
+        for count, times in ((1000, 0), (rooms.LEAST_RETURNED, 1), (1000, 1)):
+            holding = Holding(shared)
+            holding.hold(count)
+            shared.return_memory()
+            holding.leave()
+            for _ in range(3):
+                shared.return_memory()
+            await asyncio.sleep(0.2)
+            assert len(returned) == times
+
+    asyncio.run(scene())
+
+
+def test_what_threads_have_freed_goes_back_to_the_system() -> None:
+    """In a process of its own, since the allocator's settings hold until the end."""
+    program = """
+import threading
+from pyslurm_ng.daemon.process_settings import return_memory, share_memory
+def held_kib():
+    with open("/proc/self/smaps_rollup") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("Private_Dirty:"))
+kept = []
+def work():
+    pieces = [bytearray(20_000) for _ in range(500)]
+    kept.append(pieces[::50])
+share_memory(4)
+threads = [threading.Thread(target=work) for _ in range(16)]
+before = held_kib()
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+return_memory()
+print(held_kib() - before)
+"""
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert int(result.stdout) < 25_000, result.stderr

@@ -10,7 +10,7 @@ from collections.abc import Callable
 _OPEN_FILES = 65_536
 _VARIABLES = 4_400
 """Of 8 bytes each: more than half of a chunk of 64 KiB, so 29 KiB of the chunk stay free."""
-_M_MMAP_THRESHOLD = -3  # of mallopt(3)
+_M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8  # of mallopt(3)
 _LARGE_BYTES = 256 * 1024
 
 
@@ -60,6 +60,25 @@ def settle_memory() -> None:
     gc.set_threshold(1000, 5, 100_000)
     # A pass makes large tables and drops those of the last pass. Without this setting the allocator
     # keeps the memory of the old ones in pieces that are too small for the next.
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # not in every C library
-    if mallopt is not None:
-        mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
+    _call_allocator("mallopt", _M_MMAP_THRESHOLD, _LARGE_BYTES)
+
+
+def share_memory(arenas: int) -> None:
+    """Let threads take memory from a few arenas, and give large pieces back at once.
+
+    By default the C library has eight arenas for each core, and each keeps what its threads once
+    needed at most. Call it before any thread is started.
+    """
+    _call_allocator("mallopt", _M_ARENA_MAX, arenas)
+    _call_allocator("mallopt", _M_MMAP_THRESHOLD, _LARGE_BYTES)
+
+
+def return_memory() -> None:
+    """Give the system the memory that is free; takes milliseconds, during which others go on."""
+    _call_allocator("malloc_trim", 0)
+
+
+def _call_allocator(name: str, *values: int) -> None:
+    function = getattr(ctypes.CDLL(None), name, None)  # not in every C library
+    if function is not None:
+        function(*values)

@@ -11,7 +11,7 @@ import sys
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.daemon.background import tell_systemd
 from pyslurm_ng.daemon.log import DaemonLog
-from pyslurm_ng.daemon.process_settings import raise_open_files
+from pyslurm_ng.daemon.process_settings import raise_open_files, share_memory
 from pyslurm_ng.web.app import Service, build_app
 from pyslurm_ng.web.daemons import Daemons
 from pyslurm_ng.web.events import endpoint as events
@@ -28,6 +28,7 @@ from pyslurm_ng.web.rooms import Rooms
 from pyslurm_ng.web.server import serve, serve_input
 
 SWITCH_S = 0.0005
+MEMORY_ARENAS = 4
 
 
 def run(options: Options, log: DaemonLog) -> int:
@@ -49,6 +50,7 @@ def run(options: Options, log: DaemonLog) -> int:
     proxy = ProxyLogin.of(options, daemons.conf.get("SlurmUser", "root"))
     hooks = read_webhooks(options.webhooks) if options.webhooks else []
     raise_open_files()
+    share_memory(MEMORY_ARENAS)
     # Else each step of the loop waits for every thread that lays out a list, five ms each.
     sys.setswitchinterval(SWITCH_S)
     sockets = listeners(options.addresses)

@@ -6,6 +6,7 @@ read, until the last byte of the answer is taken. All that nobody has believed y
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, MutableMapping
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import anyio
 from starlette.requests import Request
 
+from pyslurm_ng.daemon.process_settings import return_memory
 from pyslurm_ng.web.refusal import TOO_MANY, Refusal
 
 THREADS = 32
@@ -24,6 +26,9 @@ OPEN_OF_ONE = 64
 MOST_BYTES = 1 << 30
 BYTES_OF_ONE = 128 << 20
 """Bodies that came in, and answers that have not been taken."""
+RETURN_S = 2.0
+LEAST_RETURNED = 8 << 20
+"""So often, and when so many bytes have been held since, free memory is given back."""
 NOBODY = b""
 """The share of those whom no daemon has believed; no user's name is empty."""
 OPEN_OF_NOBODY = 32
@@ -91,6 +96,8 @@ class Rooms:
         self._working: Counter[bytes] = Counter()
         self._open: Counter[bytes] = Counter()
         self._bytes: Counter[bytes] = Counter()
+        self._let_go = 0  # bytes since memory was given back
+        self._is_returning = False
 
     def open_one(self, share: bytes) -> None:
         """Count one request more.
@@ -121,6 +128,7 @@ class Rooms:
         ):
             raise _busy("bytes of requests and answers")
         self._bytes[share] += count
+        self._let_go -= min(count, 0)
         if not self._bytes[share]:
             del self._bytes[share]
 
@@ -128,6 +136,18 @@ class Rooms:
     def counts(self) -> tuple[int, int]:
         """Requests that are being answered, and bytes that they hold."""
         return self._open.total(), self._bytes.total()
+
+    def return_memory(self) -> None:
+        """Give free memory back soon, where much was held: the allocator would keep it for ever."""
+        if self._is_returning or self._let_go < LEAST_RETURNED:
+            return
+        self._is_returning = True
+        asyncio.get_running_loop().call_later(RETURN_S, self._begin_return)
+
+    def _begin_return(self) -> None:
+        self._is_returning = False
+        self._let_go = 0
+        asyncio.get_running_loop().run_in_executor(None, return_memory)
 
     async def in_thread(self, share: bytes, work: Callable[[], Any]) -> Any:
         """Return what blocking work gives."""
@@ -173,3 +193,4 @@ class Holdings:
             await self._app(scope, receive, send)
         finally:
             holding.leave()
+            self._rooms.return_memory()
