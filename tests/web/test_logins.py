@@ -9,11 +9,12 @@ import pytest
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
+from pyslurm_ng.web.app import Service
 from pyslurm_ng.web.options import BadOptions, Options
 from pyslurm_ng.web.page.login_links import LINK_S, MOST_LINKS, MOST_OF_ONE, LoginLinks
 from pyslurm_ng.web.page.routes import routes
 from pyslurm_ng.web.page.session import COOKIE
-from pyslurm_ng.web.proxy_login import ProxyLogin
+from pyslurm_ng.web.proxy_login import ProxyLogin, is_https, proxies_of
 from pyslurm_ng.web.refusal import Refusal
 from pyslurm_ng.web.requester import Requester
 from pyslurm_ng.wire.bearer import bearer_credential
@@ -145,7 +146,7 @@ def test_one_name_only(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"proxy_token": ""}, "belong together"), ({"proxy_addresses": ""}, "belong together"),
+        ({"proxy_token": ""}, "need each other"), ({"proxy_addresses": ""}, "need each other"),
         ({"proxy_header": "a b"}, "no name of a header"),
         ({"proxy_addresses": "host"}, "no address"),
         ({"proxy_addresses": "10.0.0.1/8"}, "no address"),
@@ -159,6 +160,41 @@ def test_wrong_options_are_refused(tmp_path: Path, change: dict[str, str], said:
                              "proxy_token": str(tmp_path / "token"), **change}  # fmt: skip
     with pytest.raises(BadOptions, match=said):
         ProxyLogin.of(Options(**words))
+
+
+@pytest.mark.parametrize(
+    ("said", "proxies", "is_secure"),
+    [
+        ([], "127.0.0.1", False), (["https"], "127.0.0.1", True), (["HTTPS"], "127.0.0.1", True),
+        (["https"], "", False), (["https"], "10.0.0.5", False), (["http"], "127.0.0.1", False),
+        (["https, http"], "127.0.0.1", False), (["http, https"], "127.0.0.1", True),
+        (["https", "http"], "127.0.0.1", False),
+    ],
+)  # fmt: skip
+def test_the_cookie_is_for_https_where_a_proxy_speaks_it(
+    said: list[str], proxies: str, is_secure: bool
+) -> None:
+    """Only the site's proxies say so; who writes before them is not heard."""
+    options = Options(proxy_addresses=proxies)
+    assert ProxyLogin.of(options) is None
+    raw = [(b"x-forwarded-proto", word.encode()) for word in said]
+    scope = {"type": "http", "scheme": "http", "server": ("127.0.0.1", 6820), "path": "/login",
+             "query_string": b"", "headers": raw, "client": ("127.0.0.1", 4000)}  # fmt: skip
+    assert is_https(Request(scope), proxies_of(options)) is is_secure
+    assert is_https(Request({**scope, "scheme": "https"}), ())
+
+
+def test_the_cookie_says_that_it_is_for_https() -> None:
+    """Else the browser shows the token to whoever answers http://."""
+
+    def more(service: Service) -> list[Any]:
+        service.proxies = proxies_of(Options(proxy_addresses="127.0.0.1"))
+        return routes(service)
+
+    headers = {**FORM, "x-forwarded-proto": "https"}
+    client = front(None, "", more=more)
+    answer = client.request("POST", "/login", f"token={token_of('alice')}".encode(), headers)
+    assert answer.status == 303 and "; Secure" in answer.headers["set-cookie"]
 
 
 def test_a_token_that_others_read_is_refused(tmp_path: Path) -> None:

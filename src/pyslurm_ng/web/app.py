@@ -25,7 +25,7 @@ from pyslurm_ng.web.call import Answer, Call, Streamed
 from pyslurm_ng.web.daemons import Daemons
 from pyslurm_ng.web.known_users import KnownUsers
 from pyslurm_ng.web.operations import Operation, operations
-from pyslurm_ng.web.proxy_login import ProxyLogin
+from pyslurm_ng.web.proxy_login import Network, ProxyLogin
 from pyslurm_ng.web.refusal import NOT_FOUND, TOO_MANY, UNREACHABLE, Refusal, refusal_of
 from pyslurm_ng.web.request_site import check_site
 from pyslurm_ng.web.requester import KINDS, Requester, SocketPeer, requester_of
@@ -45,6 +45,7 @@ class Service:
         kinds: how requesters may prove who they are.
         versions: the data parsers that are offered.
         tags: slurm, slurmdb, util: the plugins that are offered.
+        proxies: addresses whose X-Forwarded-Proto is believed.
     """
 
     daemons: Daemons
@@ -55,6 +56,7 @@ class Service:
     by_key: dict[tuple[str, str, str], Operation] = field(default_factory=operations)
     rooms: Rooms = field(default_factory=Rooms)
     proxy: ProxyLogin | None = None
+    proxies: tuple[Network, ...] = ()
     known_users: KnownUsers = field(init=False)
 
     def __post_init__(self) -> None:

@@ -28,10 +28,12 @@ Usage: slurmrestd [OPTIONS] [HOST:PORT | unix:PATH]...
   --max-connections COUNT
                   Connections that are served at the same time (1024).
   --no-pages      Serve the REST interface alone.
-  --proxy-address ADDRESSES, --proxy-header NAME, --proxy-token FILE
-                  Believe proxies at these addresses (10.0.0.1,10.1.0.0/16) that name
-                  the user in this header, and act for users by the token of
-                  SlurmUser in this file.
+  --proxy-address ADDRESSES
+                  Proxies at these addresses (10.0.0.1,10.1.0.0/16) say in
+                  X-Forwarded-Proto whether the browser speaks HTTPS.
+  --proxy-header NAME, --proxy-token FILE
+                  Believe these proxies, which name the user in this header, and
+                  act for users by the token of SlurmUser in this file.
   --tls-cert FILE, --tls-key FILE
                   Serve HTTPS on HOST:PORT.
   --webhooks FILE Send events to the addresses of this file.

@@ -23,7 +23,7 @@ from pyslurm_ng.web.options import BadOptions, Options
 from pyslurm_ng.web.own_pages import OwnPages
 from pyslurm_ng.web.page.routes import routes
 from pyslurm_ng.web.protocol import open_connections
-from pyslurm_ng.web.proxy_login import ProxyLogin
+from pyslurm_ng.web.proxy_login import ProxyLogin, proxies_of
 from pyslurm_ng.web.rooms import Rooms
 from pyslurm_ng.web.server import serve, serve_input
 
@@ -62,7 +62,7 @@ def run(options: Options, log: DaemonLog) -> int:
     service = Service(
         daemons, options.kinds, options.versions, options.tags, faults, rooms=Rooms(options.threads)
     )
-    service.proxy = proxy
+    service.proxy, service.proxies = proxy, proxies_of(options)
     feeds = Feeds(daemons, faults)
     webhooks = Webhooks(hooks, feeds, daemons.cluster, log.error) if hooks else None
     more = [

@@ -11,10 +11,11 @@ import os
 import re
 import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from starlette.datastructures import Headers
+from starlette.requests import Request
 
 from pyslurm_ng.web.options import BadOptions, Options
 from pyslurm_ng.web.refusal import UNAUTHORIZED, Refusal
@@ -48,20 +49,15 @@ class ProxyLogin:
         Raises:
             BadOptions: one is missing or wrong, or the file cannot be read.
         """
-        words = (options.proxy_header, options.proxy_addresses, options.proxy_token)
+        networks = proxies_of(options)
+        words = (options.proxy_header, options.proxy_token)
         if not any(words):
             return None
-        if not all(words):
-            raise BadOptions("--proxy-header, --proxy-address and --proxy-token belong together")
+        if not (all(words) and networks):
+            raise BadOptions("--proxy-header and --proxy-token need each other and --proxy-address")
         if _HEADER.fullmatch(options.proxy_header) is None:
             raise BadOptions(f"--proxy-header {options.proxy_header}: no name of a header")
-        networks: list[Network] = []
-        for word in options.proxy_addresses.split(","):
-            try:
-                networks.append(ipaddress.ip_network(word.strip()))
-            except ValueError:
-                raise BadOptions(f"--proxy-address {word}: no address or network") from None
-        login = cls(options.proxy_header.lower(), tuple(networks), options.proxy_token)
+        login = cls(options.proxy_header.lower(), networks, options.proxy_token)
         login.administrators += (slurm_user,)
         try:
             login._read()
@@ -81,7 +77,7 @@ class ProxyLogin:
             else [headers.get(self.header, "")]
         )
         name = ", ".join(named)  # a proxy that adds a name keeps what its client wrote
-        if not name or not self._is_proxy(address):
+        if not name or not is_proxy(address, self.networks):
             return None
         if _USER.fullmatch(name) is None or name in self.administrators:
             raise _refused(f"{self.header}: {name[:64]!r} cannot be logged in by a proxy")
@@ -92,14 +88,6 @@ class ProxyLogin:
                 raise _refused(f"--proxy-token: {error.strerror}") from None
         credential = bearer_credential(self._token, name)
         return Requester(JWT, name, credential, until_s=claimed_end_s(self._token))
-
-    def _is_proxy(self, text: str) -> bool:
-        try:
-            address = ipaddress.ip_address(text)
-        except ValueError:
-            return False  # a Unix socket
-        mapped = getattr(address, "ipv4_mapped", None) or address
-        return any(mapped in network for network in self.networks)
 
     def _read(self) -> None:
         """Read the token.
@@ -115,6 +103,42 @@ class ProxyLogin:
         if not text or len(text) > MOST_TOKEN_BYTES or not text.isascii() or " " in text:
             raise OSError(22, "it holds no token")
         self._token, self._read_s = text, time.monotonic()
+
+
+def proxies_of(options: Options) -> tuple[Network, ...]:
+    """Return the addresses of --proxy-address.
+
+    Raises:
+        BadOptions: one is none.
+    """
+    networks: list[Network] = []
+    for word in options.proxy_addresses.split(",") if options.proxy_addresses else ():
+        try:
+            networks.append(ipaddress.ip_network(word.strip()))
+        except ValueError:
+            raise BadOptions(f"--proxy-address {word}: no address or network") from None
+    return tuple(networks)
+
+
+def is_proxy(text: str, networks: Iterable[Network]) -> bool:
+    """Return whether an address is one of the site's proxies."""
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return False  # a Unix socket
+    mapped = getattr(address, "ipv4_mapped", None) or address
+    return any(mapped in network for network in networks)
+
+
+def is_https(request: Request, networks: Iterable[Network]) -> bool:
+    """Return whether the browser speaks HTTPS: to us, or to a proxy of the site that says so."""
+    if request.url.scheme == "https":
+        return True
+    words = request.headers.getlist("x-forwarded-proto")
+    # A proxy that adds its word behind what its client wrote has the last one.
+    said = words[-1].rpartition(",")[2].strip().lower() if words else ""
+    address = request.client.host if request.client is not None else ""
+    return said == "https" and is_proxy(address, networks)
 
 
 def _refused(text: str) -> Refusal:

@@ -27,6 +27,7 @@ from pyslurm_ng.web.page.session import (
     log_out,
     visitor_of,
 )
+from pyslurm_ng.web.proxy_login import is_https
 from pyslurm_ng.web.refusal import BAD_REQUEST, UNAUTHORIZED, UNREACHABLE, Refusal, refusal_of
 from pyslurm_ng.web.requester import JWT, requester_of, token_of
 from pyslurm_ng.web.rooms import holding_of
@@ -289,7 +290,7 @@ async def _login(service: Service, links: LoginLinks, request: Request) -> Respo
         context = {"follow": follow, "wrong": wrong, "visitor": None, "code": ""}
         return _page("login.html", context, UNAUTHORIZED)
     response = RedirectResponse(follow, 303, _HEADERS)
-    log_in(response, token, is_secure=request.url.scheme == "https")
+    log_in(response, token, is_secure=is_https(request, service.proxies))
     return response
 
 
