@@ -70,6 +70,15 @@ def test_a_look_at_a_link_does_not_open_it() -> None:
     assert client.request("POST", "/login", f"code={code}".encode(), FORM).status == 303
 
 
+def test_a_link_says_whom_it_logs_in() -> None:
+    """Else who opens the link of another one works as that user, who sees all of it."""
+    client = front(None, "mallory", more=routes)
+    code = client.request("POST", "/login/link").json()["code"]
+    assert "Log in as mallory</button>" in client.get(f"/login?code={code}").content.decode()
+    page = client.get(f"/login?code={code[1:]}x").content.decode()
+    assert "opened before" in page and "mallory" not in page
+
+
 def test_links_end_and_are_bounded() -> None:
     """One user's oldest make room for their newest."""
     time_s = [0.0]

@@ -48,6 +48,12 @@ class LoginLinks:
         self._links[code] = _Link(token, share, self._now() + LINK_S)
         return code
 
+    def user_of(self, code: str) -> str:
+        """Return whom a code logs in; "" if there is none."""
+        self._forget_old()
+        link = self._links.get(code)
+        return "" if link is None else link.share.decode("utf-8", "replace")
+
     def take(self, code: str) -> str:
         """Return the token of a code, once; "" if there is none."""
         self._forget_old()

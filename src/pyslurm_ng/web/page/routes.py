@@ -45,6 +45,7 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+_NO_LINK = "This link was opened before, or is older than ten minutes"
 Context = dict[str, Any]
 Look = Callable[[Call, Request], tuple[str, Context]]
 _templates = Environment(
@@ -266,14 +267,16 @@ async def _login(service: Service, links: LoginLinks, request: Request) -> Respo
     follow = request.query_params.get("next", "/")
     if request.method != "POST":
         code = request.query_params.get("code", "")[:64]
-        return _page("login.html", {"follow": follow, "wrong": "", "visitor": None, "code": code})
+        user = links.user_of(code) if code else ""
+        wrong = _NO_LINK if code and not user else ""
+        return _page("login.html", {"follow": follow, "wrong": wrong, "visitor": None,
+                                    "code": code if user else "", "user": user})  # fmt: skip
     form = await form_of(request, MOST_LOGIN_BYTES)
     token = form.get("token", "").strip()
     if "code" in form:
         token = links.take(form["code"])
         if not token:
-            wrong = "This link was opened before, or is older than ten minutes"
-            context = {"follow": "/", "wrong": wrong, "visitor": None, "code": ""}
+            context = {"follow": "/", "wrong": _NO_LINK, "visitor": None, "code": ""}
             return _page("login.html", context, UNAUTHORIZED)
     follow = form.get("next", "/")
     if not follow.startswith("/") or follow.startswith("//") or "\\" in follow:
