@@ -18,11 +18,13 @@ import pytest
 from pyslurm_ng.up import files, ports
 from pyslurm_ng.up.__main__ import layout_of, main
 from pyslurm_ng.up.cluster import remove_abandoned_runs
-from pyslurm_ng.up.layout import SOCKET_PATH_LIMIT, BadRequest, Layout
+from pyslurm_ng.up.layout import SOCKET_PATH_LIMIT, BadRequest, Layout, prepared_by_others
 
 REQUEST = files.Request(
     nodes=4, cpus=8, memory_mib=4000, gpus=2, database="", extra_lines="", cluster_name="c"
 )
+NOBODY = 65534
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 PORTS = files.Ports(slurmctld=11000, slurmdbd=11001, slurmd=11002)
 
 
@@ -206,6 +208,42 @@ def test_what_others_prepared_is_refused(
     with pytest.raises(BadRequest, match="belongs to another user"):
         write(REQUEST, layout)
     assert not layout.env_file.exists() and not layout.slurm_conf.exists()
+
+
+@as_root
+def test_no_link_of_others_leads_to_a_directory(tmp_path: Path) -> None:
+    """Behind ./pyslurm-ng-cluster, a link to /, `up` wrote /etc/hosts and removed /run/*.pid."""
+    root = tmp_path / "root"
+    (root / "run").mkdir(parents=True)
+    pid_file = root / "run" / "sshd.pid"
+    pid_file.touch()
+    link = tmp_path / "link"
+    link.symlink_to(root)
+    for layout in (Layout(link), Layout(link / "c")):
+        os.chown(link, NOBODY, NOBODY, follow_symlinks=False)
+        with pytest.raises(BadRequest, match="link is a link of another user"):
+            write(REQUEST, layout)
+        os.chown(link, 0, 0, follow_symlinks=False)
+        assert prepared_by_others(layout) == ""
+    assert pid_file.exists() and not (root / "etc").exists()
+
+
+@as_root
+def test_root_makes_no_cluster_where_another_user_may_rename(tmp_path: Path) -> None:
+    """What was checked would be another directory a moment later."""
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    os.chown(theirs, NOBODY, NOBODY)
+    with pytest.raises(BadRequest, match="theirs belongs to another user"):
+        write(REQUEST, Layout(theirs / "c"))
+    ours = tmp_path / "link"
+    ours.symlink_to(theirs)
+    assert "belongs to another user" in prepared_by_others(Layout(ours / "c"))
+    theirs.chmod(0o777)
+    os.chown(theirs, 0, 0)
+    assert "every user may write to" in prepared_by_others(Layout(theirs / "c"))
+    theirs.chmod(0o1777)
+    assert prepared_by_others(Layout(theirs / "c")) == ""
 
 
 def test_shards_without_gpus_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pyslurm_ng.up import programs, slurm_user
+from pyslurm_ng.up import cluster, programs, slurm_user
 from pyslurm_ng.up.layout import BadRequest, Layout
 
 NOBODY = pwd.getpwnam("nobody")
@@ -63,6 +63,39 @@ def test_what_may_be_somebody_elses_is_not_given(tmp_path: Path) -> None:
     assert (state / "journal").stat().st_uid == NOBODY.pw_uid
     assert state.stat().st_uid == NOBODY.pw_uid
     assert outside.stat().st_uid == 0
+
+
+@as_root
+def test_root_believes_and_removes_nothing_that_a_user_prepared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Commands would bring root's token to that user, and a link leads to other pid files."""
+    layout = Layout(tmp_path / "c")
+    outside = tmp_path / "run"
+    for made in (layout.run, layout.etc, outside):
+        made.mkdir(parents=True, exist_ok=True)
+    (outside / "sshd.pid").touch()
+    layout.service_run.symlink_to(outside)
+    (layout.run / "slurmctld.pid").touch()
+    alive = programs.Running("slurmctld", psutil.Process())
+    monkeypatch.setattr(programs, "running", lambda layout: [alive])
+    monkeypatch.setattr(programs, "end", lambda *_: [])
+    monkeypatch.setattr(programs, "step_daemons", lambda layout: [])
+    monkeypatch.setattr(cluster, "pages_of", lambda layout: "http://127.0.0.1:1/")
+    asked: list[list[str]] = []
+    monkeypatch.setattr(cluster, "_finished", lambda argv, env: asked.append(argv))
+    said: list[str] = []
+    os.chown(layout.directory, NOBODY.pw_uid, NOBODY.pw_gid)
+    try:
+        cluster.down(layout, said.append)
+        assert cluster.login_of(layout) == ""
+        assert asked == [] and "its files stay" in said[-1]
+        assert (outside / "sshd.pid").exists() and (layout.run / "slurmctld.pid").exists()
+        os.chown(layout.directory, 0, 0)
+        cluster.login_of(layout)
+        assert asked
+    finally:
+        shutil.rmtree(layout.run, ignore_errors=True)
 
 
 @as_root

@@ -13,7 +13,13 @@ from types import MappingProxyType
 import psutil
 
 from pyslurm_ng.up import files, host_names, ports, programs, users, web
-from pyslurm_ng.up.layout import Layout, abandoned_runs, environment, pid_files_below
+from pyslurm_ng.up.layout import (
+    Layout,
+    abandoned_runs,
+    environment,
+    pid_files_below,
+    prepared_by_others,
+)
 
 START_LIMIT_S = 30.0
 STOP_LIMIT_S = 15.0
@@ -223,13 +229,17 @@ def _wait_until_settled(
 def down(layout: Layout, say: Say) -> None:
     """Stop jobs and daemons, wait, kill those that stay. Logs, state and accounting remain.
 
+    In what others may have prepared, only the processes of its owner are ended: nothing there is
+    removed, and no command of ours believes its slurm.conf.
+
     Errors: NotPossible when they are another user's.
     """
     alive = [program for program in programs.running(layout) if program.process is not None]
     if owner := programs.other_owner(alive):
         raise NotPossible(f"the cluster in {layout.directory} is run by {owner}")
     controller = [program for program in alive if program.name == "slurmctld"]
-    if controller:
+    told = prepared_by_others(layout)
+    if controller and not told:
         _cancel_all(layout)
     # First nodes, then the controller, then accounting: each may still report to the next.
     for prefix in ("slurmrestd", "slurmd-", "slurmctld", "slurmdbd"):
@@ -241,6 +251,9 @@ def down(layout: Layout, say: Say) -> None:
             say(f"{'killed' if was_killed else 'stopped'} {program.name}")
     for process in programs.step_daemons(layout):
         programs.end_tree(process)
+    if told:
+        say(f"its files stay: {told}")
+        return
     for path in layout.pid_files().values():
         path.unlink(missing_ok=True)
     if layout.run.parent != layout.directory:
@@ -310,6 +323,8 @@ def pages_of(layout: Layout) -> str:
 
 def login_of(layout: Layout) -> str:
     """Return a link that logs the cluster's user in to its pages once, "" without."""
+    if prepared_by_others(layout):
+        return ""  # a token of ours would go to whoever runs slurmrestd there
     where = pages_of(layout)
     directories = programs.program_directories()
     try:
@@ -336,6 +351,8 @@ def status(layout: Layout) -> tuple[list[str], bool]:
         else:
             at = _address_of(program)
             lines.append(f"{program.name}: running{at}, pid {program.process.pid}")
+    if told := prepared_by_others(layout):
+        return [*lines, f"nodes: slurmctld is not asked: {told}"], False
     directories = programs.program_directories()
     env = environment(layout, directories)
     try:

@@ -6,14 +6,13 @@ import os
 import pwd
 import secrets
 import shlex
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from pyslurm_ng.conf.lexer import parse_text
 from pyslurm_ng.up.host_names import hosts_text
-from pyslurm_ng.up.layout import OWNER_LINK, BadRequest, Layout
+from pyslurm_ng.up.layout import OWNER_LINK, BadRequest, Layout, prepared_by_others
 from pyslurm_ng.up.slurm_user import account_of, give_to, make_log
 from pyslurm_ng.up.web import KEY_BYTES, KEY_FILE
 
@@ -293,15 +292,8 @@ def check_ours(layout: Layout) -> None:
     Raises:
         BadRequest: what is there belongs to another user, or every user may write to it.
     """
-    for path in (layout.directory, layout.etc, layout.log, layout.run, layout.spool):
-        try:
-            status = path.stat()
-        except FileNotFoundError:
-            continue
-        if status.st_uid != os.geteuid():
-            raise BadRequest(f"{path} belongs to another user; --dir names another directory")
-        if status.st_mode & stat.S_IWOTH:
-            raise BadRequest(f"every user may write to {path}; --dir names another directory")
+    if told := prepared_by_others(layout):
+        raise BadRequest(f"{told}; --dir names another directory")
 
 
 def write_all(request: Request, layout: Layout, ports: Ports, host: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,6 +87,44 @@ class Layout:
     def pid_files(self) -> dict[str, Path]:
         """Return the existing pid files by the daemon's name: slurmctld, slurmd-n1 ..."""
         return pid_files_below(self.run)
+
+
+def prepared_by_others(layout: Layout) -> str:
+    """Return what of a cluster's directories somebody else could have prepared; "" for nothing.
+
+    There are keys that others know, links to files of ours, pid files that name other processes,
+    and a slurm.conf by which our commands would bring credentials to somebody else.
+    """
+    directory = layout.directory
+    # As it is written, and where links of ours lead.
+    above = {*directory.parents, *directory.resolve().parents}
+    inside = (directory, layout.etc, layout.log, layout.run, layout.spool)
+    told = (_foreign(path, is_above=True) for path in sorted(above))
+    return next(filter(None, (*told, *map(_foreign, inside))), "")
+
+
+def _foreign(path: Path, *, is_above: bool = False) -> str:
+    """Return who may change what is here."""
+    try:
+        named = path.lstat()
+    except FileNotFoundError:
+        return ""
+    try:
+        there = path.stat()
+    except OSError:
+        return f"{path} is a link to nothing"
+    own = os.geteuid()
+    if stat.S_ISLNK(named.st_mode) and named.st_uid not in (0, own):
+        return f"{path} is a link of another user"
+    is_open = bool(there.st_mode & stat.S_IWOTH)
+    if not is_above:
+        if there.st_uid != own:
+            return f"{path} belongs to another user"
+        return f"every user may write to {path}" if is_open else ""
+    # Where others may rename: for root that matters, others choose whom they trust.
+    if own == 0 and there.st_uid != 0:
+        return f"{path} belongs to another user"
+    return f"every user may write to {path}" if is_open and not there.st_mode & stat.S_ISVTX else ""
 
 
 def pid_files_below(run: Path) -> dict[str, Path]:
