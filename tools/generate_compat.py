@@ -23,7 +23,7 @@ from pyslurm_ng import __version__
 from pyslurm_ng.conf.effects.other_files import NOT_READ
 from pyslurm_ng.conf.tables import keys
 from pyslurm_ng.web.differences import DIFFERS, GENERAL
-from pyslurm_ng.web.job_request import WITHOUT_EFFECT
+from pyslurm_ng.web.job_request import REFUSED, WITHOUT_EFFECT
 from pyslurm_ng.web.operations import HANDLERS, operations
 
 HEAD = f"""# Compatibility
@@ -72,6 +72,7 @@ def rest_lines() -> list[str]:
     keys_text = ", ".join(f"`{name}`" for name in WITHOUT_EFFECT)
     lines += [
         f"Keys of a job's description without effect, which the answer warns of: {keys_text}.",
+        f"Refused, as by commands: {', '.join(f'`{name}`' for name in REFUSED)}.",
         "",
     ]
     lines += [line("operation", "here", "versions"), line("---", "---", "---")]

@@ -115,6 +115,8 @@ def test_partitions_are_created_changed_and_deleted() -> None:
         (DESC, {"script": "echo\n"}, 422, "Batch job submission failed"),
         ({}, {}, 422, "job: no job is described"),
         (DESC, {"jobs": [DESC]}, 422, "job and jobs exclude each other"),
+        ({**DESC, "container": "/etc"}, {}, 422, "container is not implemented"),
+        ({**DESC, "container_id": "x"}, {}, 422, "container_id is not implemented"),
     ],
 )  # fmt: skip
 def test_what_is_not_submitted(
@@ -138,6 +140,15 @@ def test_unknown_fields_are_warned_of() -> None:
             "source": "#/job/nmae/",
         }
     ]
+
+
+def test_what_has_no_effect_is_warned_of() -> None:
+    """A job is not made other than it was asked for without a word."""
+    answer = submit({**DESC, "burst_buffer": "#BB x", "network": "x", "container": ""})
+    assert answer.status == 200
+    assert [row["description"] for row in answer.json()["warnings"]] == [
+        "burst_buffer has no effect in pyslurm-ng", "network has no effect in pyslurm-ng"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ from pyslurm_ng.base.numbers import (
 from pyslurm_ng.base.signal_names import parse_signal
 from pyslurm_ng.data_parser.job_keys import MAIL_WORDS
 from pyslurm_ng.web.call import Call
-from pyslurm_ng.web.refusal import BAD_REQUEST, Refusal
+from pyslurm_ng.web.refusal import BAD_REQUEST, UNPROCESSABLE, Refusal
 
 Desc = dict[str, Any]
 Request = dict[str, Any]
@@ -52,7 +52,7 @@ _TEXTS = {
     "account": "account", "account_gather_frequency": "acctg_freq",
     "admin_comment": "admin_comment", "array": "array", "batch_features": "batch_features",
     "burst_buffer": "burst_buffer", "cluster_constraint": "cluster_features",
-    "comment": "comment", "constraints": "constraint", "container": "container",
+    "comment": "comment", "constraints": "constraint",
     "cpu_binding": "cpu_bind", "current_working_directory": "work_dir",
     "dependency": "dependency", "extra": "extra", "licenses": "licenses",
     "mail_user": "mail_user", "mcs_label": "mcs_label", "memory_binding": "mem_bind",
@@ -101,13 +101,18 @@ _SWITCHES = {
     "reboot": REQ_REBOOT,
 }
 WITHOUT_EFFECT = (
-    "container_id", "cpu_frequency", "crontab", "memory_update_delay", "memory_update_margin",
+    "burst_buffer", "network", "cpu_frequency", "crontab", "memory_update_delay",
+    "memory_update_margin",
     "minimum_boards_per_node", "minimum_sockets_per_board", "runtime", "selinux_context",
     "site_factor", "spank_environment", "tasks_per_board", "x11", "x11_magic_cookie",
     "x11_target_host", "x11_target_port", "maximum_cpus", "clusters", "cpu_binding_flags",
     "memory_binding_type",
 )  # fmt: skip
 """Keys that are known and do nothing here; the answer warns of them (docs/reference/compat.md)."""
+
+
+REFUSED = ("container", "container_id")
+"""Keys that commands refuse as well: a job outside its container would be another one."""
 
 
 def job_request(call: Call, desc: Desc, where: str) -> Request:
@@ -120,6 +125,12 @@ def job_request(call: Call, desc: Desc, where: str) -> Request:
         Refusal: a value that no request can hold.
     """
     request: Request = {}
+    for key in REFUSED:
+        if desc.get(key):
+            raise Refusal(
+                UNPROCESSABLE, f"{key} is not implemented in pyslurm-ng",
+                Errno.ESLURM_NOT_SUPPORTED, f"{where}{key}/",
+            )  # fmt: skip
     for key, field in _TEXTS.items():
         if desc.get(key):
             request[field] = desc[key]
