@@ -8,7 +8,7 @@ import re
 import pytest
 
 from pyslurm_ng.base.numbers import REQ_GRES_DISABLE_BIND, REQ_GRES_ENFORCE_BIND
-from pyslurm_ng.cli.control import show_jobs
+from pyslurm_ng.cli.control import assoc_mgr, show_jobs
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.license_server import ServerUse
@@ -137,3 +137,10 @@ def test_how_devices_and_cores_belong_together(
     assert (f"   GresEnforceBind={word}\n" in shown, "   NtasksPerTRES=2\n" in shown) == (
         (True, True) if flag else (False, False)
     )
+
+
+def test_a_users_words_command_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """An account or wckey of a job is any text, and its limits are shown to administrators."""
+    printer = assoc_mgr._Printer(["cpu"], "demo", is_oneliner=False)
+    printer.section("QOS", "QOS", [["      \x1b]0;x\x07a\u202e\nQOS=forged", "second"]])
+    assert capsys.readouterr().out == "\nQOS Records\n\n      ?]0;x?a??QOS=forged\n    second\n"
