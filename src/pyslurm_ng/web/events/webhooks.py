@@ -8,14 +8,15 @@ administrator's choice; redirections are not followed.
 from __future__ import annotations
 
 import asyncio
+import functools
 import hmac
-import http.client
 import os
+import re
 import ssl
 import stat
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -43,7 +44,9 @@ _MOST_ANSWER_BYTES = 4096
 _PAUSE_S = 1.0
 _MOST_PAUSE_S = 300.0
 _BEGIN_PAUSE_S = 5.0
+_STATUS = re.compile(rb"HTTP/1\.[01] ([1-5][0-9]{2})[ \r]")
 Say = Callable[[str], None]
+Post = Callable[["Webhook", str, bytes, str], Awaitable[str]]
 
 
 @dataclass(frozen=True)
@@ -143,35 +146,56 @@ def signature(secret: bytes, stamp: str, body: bytes) -> str:
     return "sha256=" + hmac.digest(secret, stamp.encode() + b"." + body, "sha256").hex()
 
 
-def send(hook: Webhook, event: str, body: bytes, delivery: str) -> str:
-    """Send one event; return "" if it was taken, else why not. Blocks for some seconds at most."""
-    url, stamp = hook.url, str(int(time.time()))
-    headers = {
-        "Content-Type": "application/json",
-        "User-Agent": f"pyslurm-ng/{__version__}",
-        "X-Pyslurm-Delivery": delivery,
-        "X-Pyslurm-Event": event,
-        "X-Pyslurm-Signature": signature(hook.secret, stamp, body),
-        "X-Pyslurm-Timestamp": stamp,
-    }
-    host = url.hostname or ""
-    connection: http.client.HTTPConnection
-    if url.scheme == "https":
-        context = ssl.create_default_context()
-        connection = http.client.HTTPSConnection(
-            host, url.port or 443, timeout=ANSWER_S, context=context
-        )
-    else:
-        connection = http.client.HTTPConnection(host, url.port or 80, timeout=ANSWER_S)
+async def send(hook: Webhook, event: str, body: bytes, delivery: str) -> str:
+    """Send one event; return "" if it was taken, else why not, within `ANSWER_S`."""
+    stamp = str(int(time.time()))
+    lines = [
+        f"POST {hook.path} HTTP/1.1", f"Host: {hook.url.netloc}", "Connection: close",
+        f"Content-Length: {len(body)}", "Content-Type: application/json",
+        f"User-Agent: pyslurm-ng/{__version__}", f"X-Pyslurm-Delivery: {delivery}",
+        f"X-Pyslurm-Event: {event}", f"X-Pyslurm-Timestamp: {stamp}",
+        f"X-Pyslurm-Signature: {signature(hook.secret, stamp, body)}", "", "",
+    ]  # fmt: skip
     try:
-        connection.request("POST", hook.path, body, headers)
-        answer = connection.getresponse()
-        answer.read(_MOST_ANSWER_BYTES)
-    except (OSError, http.client.HTTPException, ValueError) as error:
+        request = "\r\n".join(lines).encode() + body
+        # One limit for all: a receiver that sends a byte now and then answers never.
+        status = await asyncio.wait_for(_answer(hook.url, request), ANSWER_S)
+    except asyncio.TimeoutError:
+        return f"timed out: no answer within {ANSWER_S:g} s"
+    except EOFError:
+        return "the connection ended before the answer"
+    except ConnectionError as error:
+        return os.strerror(error.errno) if error.errno else "the connection ended"
+    except (OSError, ValueError, asyncio.LimitOverrunError) as error:
         return str(error)[:200] or type(error).__name__
+    return "" if 200 <= status < 300 else f"HTTP {status}"
+
+
+async def _answer(url: SplitResult, request: bytes) -> int:
+    """Send a request; return the status of its answer."""
+    host, is_secure = url.hostname or "", url.scheme == "https"
+    context = _context() if is_secure else None
+    port = url.port or (443 if is_secure else 80)
+    reader, writer = await asyncio.open_connection(
+        host, port, ssl=context, limit=_MOST_ANSWER_BYTES
+    )
+    try:
+        writer.write(request)
+        await writer.drain()
+        while True:
+            head = await reader.readuntil(b"\r\n\r\n")
+            known = _STATUS.match(head)
+            if known is None:
+                raise ValueError("the answer is no HTTP/1.1")
+            if known[1][0] != ord("1"):  # 100 and the like come before the answer
+                return int(known[1])
     finally:
-        connection.close()
-    return "" if 200 <= answer.status < 300 else f"HTTP {answer.status}"
+        writer.transport.abort()
+
+
+@functools.cache
+def _context() -> ssl.SSLContext:
+    return ssl.create_default_context()
 
 
 @dataclass(eq=False)
@@ -202,7 +226,7 @@ class Delivery:
         self.waiting.append(line)
         self.came.set()
 
-    async def run(self, post: Callable[[Webhook, str, bytes, str], str] = send) -> None:
+    async def run(self, post: Post = send) -> None:
         """Send what waits, one after the other, for ever."""
         while True:
             while not self.waiting:
@@ -210,7 +234,7 @@ class Delivery:
                 await self.came.wait()
             await self._deliver(self.waiting.popleft(), post)
 
-    async def _deliver(self, line: Line, post: Callable[[Webhook, str, bytes, str], str]) -> None:
+    async def _deliver(self, line: Line, post: Post) -> None:
         body = msgspec.json.encode({"cluster": self.cluster, "kind": line.kind, **line.record})
         delivery = f"{self.cluster}-{line.sequence}-{hmac.digest(b'id', body, 'sha256').hex()[:16]}"
         pause_s, why = _PAUSE_S, ""
@@ -218,7 +242,7 @@ class Delivery:
             if tried:
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, _MOST_PAUSE_S)
-            why = await asyncio.to_thread(post, self.hook, line.kind, body, delivery)
+            why = await post(self.hook, line.kind, body, delivery)
             if not why:
                 self.sent += 1
                 return
