@@ -21,7 +21,8 @@ from pyslurm_ng.up.layout import (
     prepared_by_others,
 )
 
-START_LIMIT_S = 30.0
+START_LIMIT_S = 90.0
+"""One that cannot start ends by itself; on a busy machine it takes long to load its modules."""
 STOP_LIMIT_S = 15.0
 IDLE_LIMIT_S = 60.0
 COMMAND_LIMIT_S = 20.0
