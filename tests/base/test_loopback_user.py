@@ -85,3 +85,10 @@ def test_a_server_of_both_families_is_known_by_its_ipv4_address() -> None:
         socket.create_connection(("127.0.0.1", both.getsockname()[1])) as ours,
     ):
         assert user_of_server(ours.getsockname(), ours.getpeername()) == os.getuid()
+
+
+def test_an_address_of_one_link_is_understood() -> None:
+    """It names an interface, and the daemon listens at all."""
+    with socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True) as server:
+        port = server.getsockname()[1]
+        assert user_of_server(("fe80::1%lo", 1), ("fe80::1%lo", port)) == os.getuid()

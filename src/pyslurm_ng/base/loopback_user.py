@@ -56,7 +56,9 @@ def user_of_server(local: "tuple[str, int]", server: "tuple[str, int]") -> int:
 
 def _user(family: int, end: "tuple[str, int]", other: "tuple[str, int]") -> int:
     """Return the user of the socket at `end` that is connected to `other`, or listens there."""
-    addresses = b"".join(inet_pton(family, host).ljust(16, b"\0") for host, _ in (end, other))
+    # Addresses of one link name their interface: fe80::1%eth0.
+    hosts = (host.partition("%")[0] for host, _ in (end, other))
+    addresses = b"".join(inet_pton(family, host).ljust(16, b"\0") for host in hosts)
     ask = _ASK.pack(family, _TCP, 0, 0, _ANY_STATE) + _PORTS.pack(end[1], other[1])
     ask += addresses + bytes(4) + _NO_COOKIE
     head = _HEAD.pack(_HEAD.size + len(ask), _BY_FAMILY, _REQUEST, 1, 0)
