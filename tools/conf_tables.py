@@ -536,6 +536,7 @@ OUR_OPTIONS = {
         ("node_loss", "slurm/confirmed/lease", 0, 0),
         ("zmq_port", "int", 1, 65535),
     ],
+    "SlurmdParameters": [("spank_timeout", "seconds", 1, 3600)],
     "AuthInfo": [("admin_hosts", "text", 0, 4294967293)],
 }
 

@@ -106,7 +106,6 @@ def main(arguments: list[str]) -> None:
     lines += ["## Files that are not read", ""]
     lines += [line("file", "here"), line("---", "---")]
     lines += [line(f"`{name}`", f"accepted: {why}") for name, why in NOT_READ.items()]
-    lines.append(line("`plugstack.conf`", "refused where a plugin is required"))
     Path(arguments[0]).write_text("\n".join(lines) + "\n")
 
 

@@ -230,6 +230,11 @@ class _Salloc:
             for name, value in os.environ.items()
             if not submission.is_of_outer_job(name)
         } | allocation.variables()
+        for changed, text in self._options.plugin_changes.items():
+            if text is None:
+                environment.pop(changed, None)
+            else:
+                environment[changed] = text
         environment |= submission.working_cluster(self._conf)
         if "x11" in self._options.settings:
             environment[X11_VARIABLE] = self._options.settings["x11"]

@@ -246,7 +246,7 @@ def _run(
         return _test_only(client, options, argv)
     work = _Srun(options, argv if whole_line is None else whole_line, operands, conf, client)
     work.meeting, work.mpi = meeting, mpi
-    return work.inside(job_id) if job_id else work.alone()
+    return submission.attended(options, lambda: work.inside(job_id) if job_id else work.alone())
 
 
 def _forward_of(options: Options, conf: "dict[str, str]") -> "X11Forward | None":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 
 from pyslurm_ng.base.hostlist import fold
@@ -23,13 +22,12 @@ from pyslurm_ng.conf.on_host import (
     missing_users,
     parameters,
 )
+from pyslurm_ng.conf.plugstack import read_plugstack, stack_path
 from pyslurm_ng.conf.slurm_conf import (
     PARAMETER_TABLE,
     SlurmConf,
     read_slurm_conf,
 )
-
-_MOST_INCLUDES = 16  # of one plugstack.conf in another
 
 
 def check(path: str) -> list[str]:
@@ -98,6 +96,8 @@ def neighbour_warnings(conf: SlurmConf) -> list[str]:
             topology, tuple(name for name in names if name not in placed_names)
         )
     lines += _unknown_units(conf, topologies)
+    stack = read_plugstack(stack_path(conf.path, conf.plugstack_config))
+    lines += [f"{file}:{number}: {word}: {text}" for file, number, word, text in stack.left_out]
     for name, why in NOT_READ.items():
         full = os.path.join(directory, name)
         if os.path.exists(full):
@@ -165,37 +165,10 @@ def _errors(path: str) -> list[ConfError]:
         return gres_conf.file_errors(path, _named_gres(path), ())
     conf, errors = read_slurm_conf(path)
     if conf is not None:
-        stack = conf.plugstack_config or "plugstack.conf"
         errors = _refused(path)
-        errors += _spank_errors(os.path.join(os.path.dirname(path), stack))
+        stack = read_plugstack(stack_path(path, conf.plugstack_config))
+        errors += [ConfError(*problem) for problem in stack.problems]
     return errors + _neighbours(path, conf)
-
-
-def _spank_errors(path: str, depth: int = 0) -> list[ConfError]:
-    """Return one error for each SPANK plugin that a plugstack.conf requires.
-
-    This version cannot load plugins. Jobs would run without what a required plugin decides, so the
-    daemons refuse to start, as Slurm's do. Optional plugins may be missing; a warning says that the
-    file is not read.
-    """
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            lines = file.read().splitlines()
-    except OSError:
-        return []
-    errors = []
-    for number, line in enumerate(lines, 1):
-        words = line.partition("#")[0].split()
-        if len(words) < 2:
-            continue
-        if words[0] == "required":
-            text = f"{words[1]} cannot be loaded by this version; make it optional or leave it out"
-            errors.append(ConfError(path, number, "required", text))
-        elif words[0] == "include" and depth < _MOST_INCLUDES:
-            pattern = os.path.join(os.path.dirname(path), words[1])
-            for included in sorted(glob.glob(pattern)):
-                errors += _spank_errors(included, depth + 1)
-    return errors
 
 
 def _refused(path: str) -> list[ConfError]:

@@ -89,7 +89,7 @@ class Template:
             "no_kill": False,
             "oom_kill_step": False, "waits_for_children": False,
             "programs": [["x"]],
-            "mpi": None, "x11": None, "frequency": None,
+            "mpi": None, "x11": None, "plugins": None, "frequency": None,
             "tasks": [{**PLAIN, "task": 0, "local": 0, "out": out, "err": out}],
         }  # fmt: skip
         return {**base, **more}

@@ -47,10 +47,13 @@ def task_environment(
     The node adds what only it knows for certain: ids, node lists, counts.
     """
     mode, named, assigned = submission.export_words(options.settings.get("export"))
+    variables = submission.with_plugins(options, variables)
     of_step = {
         name: value
         for name, value in variables.items()
-        if mode == "ALL" or name in named or name.startswith((b"SLURM", b"SPANK_"))
+        if mode == "ALL"
+        or name in named
+        or name.startswith((b"SLURM", b"SPANK_", b"_SLURM_SPANK_"))
     }
     of_step = without_outer_ranks(of_step)
     of_step.update(assigned)

@@ -2,6 +2,7 @@
 
 import os
 
+from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.signals import Interrupted
 from pyslurm_ng.cli.step.routes import Routes
 from pyslurm_ng.cli.step.streams import Sink, StepIo
@@ -64,6 +65,7 @@ class Preparation:
 
         try:
             with self._signals.breaking():
+                self._call_plugins(operands)
                 self.programs = self._programs(operands, count)
                 self.fields = self._send_program(operands[0])
                 self.fields |= Routes(self._options, self._granted, count, ranks).open(self.streams)
@@ -100,6 +102,16 @@ class Preparation:
 
         conf = self._conf | read_conf("srun", *CONF_KEYS)
         return send_program(self._options, conf, self._granted, program)
+
+    def _call_plugins(self, operands: "list[str]") -> None:
+        """Let plugins of plugstack.conf change what the tasks get. Raises NotPrepared."""
+        plugins, granted = self._options.plugins, self._granted
+        if plugins is None:
+            return
+        try:
+            plugins.user_init(self._options, granted["job_id"], granted["step_id"], operands)
+        except OptionError as problem:
+            raise NotPrepared(f"error: {problem.text}") from None
 
 
 def run_beside(

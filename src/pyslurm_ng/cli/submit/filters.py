@@ -59,7 +59,7 @@ class View:
         if name == "argv":
             return dict(enumerate(self._operands, 1))
         if name == "spank":
-            return {}
+            return options.plugins.given(options) if options.plugins is not None else {}
         if name not in options.by_name:
             return "invalid-context" if name in _FOREIGN else None
         if name not in options.given:

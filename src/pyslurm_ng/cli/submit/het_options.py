@@ -58,6 +58,8 @@ def next_component(
     if before.filters is not None:
         options.filters = before.filters
         options.filters.setup(options)
+    if before.plugins is not None:
+        options.use_plugins()
     for name, (_, value) in before.given.items():
         if name in PASSED_ON:
             options.apply(name, value, SCRIPT)

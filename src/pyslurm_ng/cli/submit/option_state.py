@@ -18,6 +18,30 @@ if TYPE_CHECKING:
         def post_submit(self, job_id: int, step_id: int = 0, /) -> None:
             """Tell them its number."""
 
+    class Plugins(Protocol):
+        """The plugins of plugstack.conf."""
+
+        def rows(self) -> list[tuple[Any, ...]]:
+            """Return their options as rows of the options' table."""
+
+        def has(self, name: str, /) -> bool:
+            """Return whether an option is a plugin's."""
+
+        def help_lines(self) -> list[str]:
+            """Return the lines of --help."""
+
+        def given(self, options: Any, /) -> dict[str, dict[str, str]]:
+            """Return the options that were given, by plugin."""
+
+        def begin(self, options: Any, /) -> None:
+            """Call what comes after all options are read."""
+
+        def user_init(self, options: Any, job_id: int, step_id: int, argv: list[str], /) -> None:
+            """Call what comes before srun's step is launched."""
+
+        def exit(self, options: Any, /) -> None:
+            """Call what comes at the end."""
+
 
 SCRIPT, ENVIRONMENT, COMMAND_LINE = 0, 1, 2
 """Where an option comes from; a later source replaces an earlier one."""
@@ -46,11 +70,15 @@ class OptionState:
         lines: printed on stderr before an error.
         warnings: printed on stderr with their level; the options are valid.
         filters: CliFilterPlugins, None if slurm.conf names none.
+        plugins: of plugstack.conf; None if it names none, or is not read yet.
+        plugin_changes: variables of the tasks that plugins set, and with None remove.
     """
 
     def __init__(self, command: str) -> None:
         self.command = command
         self.filters: Filters | None = None
+        self.plugins: Plugins | None = None
+        self.plugin_changes: dict[str, str | None] = {}
         self.request: dict[str, Any] = {}
         self.settings: dict[str, str] = {}
         self.given: dict[str, tuple[int, str | None]] = {}

@@ -30,6 +30,10 @@ def _listed(options: "Options") -> "list[tuple[Any, ...]]":
     return [row for row in rows if is_implemented(row[0]) and row[0] != "autocomplete"]
 
 
+def _usage_rows(options: "Options") -> "list[tuple[Any, ...]]":
+    return _listed(options) + (options.plugins.rows() if options.plugins is not None else [])
+
+
 def help_text(options: "Options") -> str:
     """Return the text of --help: each option that works, by section, and what it is for."""
     sections: list[list[str]] = [[f"{title}:"] for title in SECTIONS]
@@ -43,14 +47,16 @@ def help_text(options: "Options") -> str:
             lines = help_lines
         lines.extend(entry(row, argument, purpose))
     head = f"Usage: {options.command} {_SYNTAX[options.command]}"
-    blocks = [[head], *sections, help_lines, version_lines]
+    plugins = options.plugins.help_lines() if options.plugins is not None else []
+    own = [["Options provided by plugins:", *plugins]] if plugins else []
+    blocks = [[head], *sections, *own, help_lines, version_lines]
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
 
 
 def usage_text(options: "Options") -> str:
     """Return the text of --usage: every option in brackets, then the operand."""
     words = [f"Usage: {options.command}"]
-    for row in _listed(options):
+    for row in _usage_rows(options):
         short = f"-{row[1]}|" if row[1] else ""
         value = "" if row[2] == NONE else "[=value]" if row[2] == OPTIONAL else "=value"
         words.append(f"[{short}--{row[0]}{value}]")

@@ -168,6 +168,8 @@ class Options(OptionState):
             self.verbose += 1 if value is None else int(value) if value.isdigit() else 0
         elif name in SETTINGS:
             self.settings[name] = value or ""
+        elif self.plugins is not None and self.plugins.has(name):
+            return  # `given` has it
         else:
             raise OptionError(f"--{name} is not implemented yet", 1)
 
@@ -182,8 +184,27 @@ class Options(OptionState):
         try:
             return split_words(words, self.by_name, self.by_letter)
         except UsageError as problem:
+            if self.plugins is None and self.use_plugins():
+                return self.split_words(words)
             text = f'{problem}\nTry "{self.command} --help" for more information'
             raise OptionError(text, 255, "") from None
+
+    def use_plugins(self) -> bool:
+        """Know the options of plugstack.conf's plugins, too; return whether it names any.
+
+        Raises:
+            OptionError: a required plugin fails, or brings an option that there is already.
+        """
+        if self.plugins is not None:
+            return True
+        from pyslurm_ng.cli.submit.plugins import load_plugins
+
+        self.plugins = plugins = load_plugins(self.command)
+        for row in plugins.rows() if plugins is not None else ():
+            if row[0] in self.by_name:
+                raise OptionError(f"spank: --{row[0]} is an option of {self.command} already", 1)
+            self.by_name[row[0]] = row
+        return plugins is not None
 
     def apply_all(self, pairs: "Iterable[tuple[str, str | None]]", source: int) -> None:
         """Read options of one source in order."""
@@ -223,10 +244,13 @@ class Options(OptionState):
         """Settle what the options mean together; return warnings with their level.
 
         Raises:
-            OptionError: options exclude one another, or a filter of the site refuses them.
+            OptionError: options exclude one another, or a filter or plugin of the site refuses
+                them.
         """
         if self.filters is not None:
             self.filters.pre_submit(self)
+        if self.plugins is not None:
+            self.plugins.begin(self)
         return [*self.warnings, *settle(self)]
 
     def check_resources(self, gres_types: str) -> None:

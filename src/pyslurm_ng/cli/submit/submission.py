@@ -32,11 +32,13 @@ CONF_KEYS = (
     "CliFilterPlugins",
     "CpuFreqGovernors",
     "GresTypes",
+    "PlugStackConfig",
     "PropagateResourceLimits",
     "PropagateResourceLimitsExcept",
 )
 """Keys of slurm.conf that these commands read, beside those of every command."""
 
+_WITH_PLUGINS = ("help", "usage", "autocomplete")
 _OUTER_JOB = frozenset(
     "SLURM_JOBID SLURM_NODELIST SLURM_NNODES SLURM_NTASKS SLURM_NPROCS SLURM_NODEID SLURM_PROCID "
     "SLURM_LOCALID SLURM_GTIDS SLURM_TASK_PID SLURM_TASKS_PER_NODE SLURM_CPUS_ON_NODE "
@@ -163,11 +165,12 @@ def job_environment(options: "Options", variables: "Mapping[bytes, bytes]") -> b
     """
     export = options.settings.get("export")
     mode, names, new_values = export_words(export)
+    variables = with_plugins(options, variables)
     job_variables = (
         _export_file(options.settings["export-file"]) if "export-file" in options.settings else {}
     )
     for name, value in variables.items():
-        is_ours = name.startswith((b"SLURM_", b"SPANK_", b"SLUID"))
+        is_ours = name.startswith((b"SLURM_", b"SPANK_", b"SLUID", b"_SLURM_SPANK_"))
         if mode != "ALL" and not is_ours and name not in names:
             continue
         if name.startswith(b"SLURM") and is_of_outer_job(name.decode("utf-8", "replace")):
@@ -291,6 +294,9 @@ def begin(
     if not os.access(path, os.R_OK):
         return {}
     conf = read(options.command, *keys)
+    stack = conf.get("PlugStackConfig") or "plugstack.conf"
+    if os.access(os.path.join(os.path.dirname(path), stack), os.F_OK):
+        options.use_plugins()
     if conf.get("CliFilterPlugins", "none").lower() not in ("", "none", "cli_filter/none"):
         from pyslurm_ng.cli.submit.filters import Filters
 
@@ -376,8 +382,23 @@ def check_configured(options: "Options", conf: "dict[str, str]") -> None:
             )
 
 
+def with_plugins(options: "Options", variables: "Mapping[bytes, bytes]") -> "Mapping[bytes, bytes]":
+    """Return the variables as the plugins of plugstack.conf have changed them."""
+    if not options.plugin_changes:
+        return variables
+    changed = dict(variables)
+    for name, value in options.plugin_changes.items():
+        if value is None:
+            changed.pop(os.fsencode(name), None)
+        else:
+            changed[os.fsencode(name)] = os.fsencode(value)
+    return changed
+
+
 def announce(options: "Options", pairs: "list[tuple[str, str | None]]") -> bool:
     """Print the text of --help or a similar option; return whether there was one."""
+    if options.plugins is None and any(name in _WITH_PLUGINS for name, _ in pairs):
+        options.use_plugins()
     for name, value in pairs:
         if name == "version":
             print(version_line())
@@ -415,10 +436,19 @@ def show_help(problem: HelpRequested) -> int:
     return problem.code
 
 
+def attended(options: "Options", work: "Callable[[], int]") -> int:
+    """Do a command's work, then let plugins of plugstack.conf end."""
+    try:
+        return work()
+    finally:
+        if options.plugins is not None:
+            options.plugins.exit(options)
+
+
 def outcome(options: "Options", work: "Callable[[], int]") -> int:
     """Do a command's work and return its exit code; print errors of its options."""
     try:
-        return work()
+        return attended(options, work)
     except OptionError as problem:
         return option_failure(options, problem)
     except HelpRequested as problem:

@@ -89,7 +89,6 @@ NOT_READ = {
     "mpi.conf": "PMIx has the settings of its library, and its messages go over srun",
     "namespace.yaml": "NamespaceType is refused",
     "oci.conf": "--container is refused",
-    "plugstack.conf": "optional SPANK plugins are left out",
     "resources.yaml": "--resources is refused",
 }
 """Files that Slurm reads and pyslurm-ng does not, each with what follows for jobs."""

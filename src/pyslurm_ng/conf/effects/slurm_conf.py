@@ -67,7 +67,8 @@ CLUSTER = Keys(
         "MaxJobCount": "one user may have nine tenths of the jobs that others leave free, "
         "operators may have all",
         "MpiDefault": "cray_shasta is refused; pmix_vN asks for that version of its library",
-        "PlugStackConfig": "required SPANK plugins are refused at start, optional ones left out",
+        "PlugStackConfig": "plugins are Python files; C libraries are refused at start where "
+        "they are required, and left out where they are optional",
         "SlurmctldHost": "the first one controls; there is no backup controller yet",
     },
     accepted={

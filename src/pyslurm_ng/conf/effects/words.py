@@ -128,7 +128,13 @@ SLURM_WORDS: dict[str, Words] = {
         """),
     ),
     "SlurmctldParameters": _CONTROLLER,
-    "SlurmdParameters": Words(same=named("config_overrides")),
+    "SlurmdParameters": Words(
+        same=named("config_overrides"),
+        differs={
+            "spank_timeout": f"{_NOT_SLURMS}seconds that one call of a plugin of plugstack.conf "
+            "may take, 30 by default"
+        },
+    ),
     "LaunchParameters": _LAUNCH,
     "SuspendExcStates": Words(
         same=named("""

@@ -132,6 +132,7 @@ OPTIONS: dict[str, tuple[tuple[str, str, int, int], ...]] = {
         ("shutdown_on_reboot", "flag", 0, 4294967293),
         ("workerpool_threads", "int", 0, 4294967293),
         ("conmgr_*", "text", 0, 4294967293),
+        ("spank_timeout", "seconds", 1, 3600),
     ),
     "LaunchParameters": (
         ("batch_step_set_cpu_freq", "flag", 0, 4294967293),

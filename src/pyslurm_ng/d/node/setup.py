@@ -15,6 +15,7 @@ from pyslurm_ng.conf.slurm_conf import NodeConf, SlurmConf, load_slurm_conf
 from pyslurm_ng.d.host import binding, cgroup, gres, nvml
 from pyslurm_ng.d.node.bad_setup import BadSetup
 from pyslurm_ng.d.node.dynamic_node import with_dynamic_node
+from pyslurm_ng.d.node.launch_plugins import launch_plugins
 from pyslurm_ng.d.spec.node_setup import NodeSetup
 from pyslurm_ng.model.node import NodeGres
 
@@ -90,6 +91,7 @@ def load_setup(options: Options) -> Setup:
         return text.replace("%n", line.name).replace("%h", host)
 
     spool = options.spool or path_of(conf.slurmd_spool_dir)
+    service_uid = _uid_of(conf.slurm_user)
     node = NodeSetup(
         node_name=line.name,
         host_name=host,
@@ -99,11 +101,12 @@ def load_setup(options: Options) -> Setup:
         devices=_devices(line, gres_conf, warnings),
         tree=_tree(conf, groups, _group_name(line), warnings),
         host=_host(line, is_pretended=pretended),
+        plugins=launch_plugins(conf, service_uid, warnings),
     )
     return Setup(
         node=node,
         line=line,
-        service_uid=_uid_of(conf.slurm_user),
+        service_uid=service_uid,
         spool=spool,
         pid_file=path_of(conf.slurmd_pid_file),
         log_file=path_of(conf.slurmd_log_file),

@@ -240,6 +240,7 @@ def batch_spec(
         "programs": [["slurm_script", *request.argv]],
         "mpi": None,
         "x11": None,
+        "plugins": setup.plugins,
         "frequency": step_frequency.frequency_spec(setup, STEP_BATCH, variables, cpus),
         "tasks": [
             {
@@ -336,6 +337,7 @@ def step_spec(
         "tasks": tasks,
         "mpi": mpi,
         "x11": step_x11.x11_spec(setup, credential, request, account),
+        "plugins": setup.plugins,
         "frequency": step_frequency.frequency_spec(
             setup, credential.step_id, variables, setup.host.of_mask(_cores(setup, credential))
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.conf.cgroup_conf import CgroupConf
@@ -15,6 +16,9 @@ from pyslurm_ng.d.spec import environment
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.node import NodeGres
 from pyslurm_ng.wire import node_messages as nm
+
+if TYPE_CHECKING:
+    from pyslurm_ng.d.spool.step_contract import PluginsSpec
 
 
 class SpecError(ValueError):
@@ -33,6 +37,7 @@ class NodeSetup:
     devices: tuple[NodeGres, ...]
     tree: Tree | None
     host: binding.HostCores
+    plugins: PluginsSpec | None = None  # of plugstack.conf
 
     def uses(self, plugin: str) -> bool:
         """Whether TaskPlugin names a plugin."""

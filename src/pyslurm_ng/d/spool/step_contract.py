@@ -126,6 +126,14 @@ class X11Spec(TypedDict):
     home: str
 
 
+class PluginsSpec(TypedDict):
+    """The plugins of plugstack.conf, in their order."""
+
+    lines: list[dict[str, Any]]  # PlugLine.fields()
+    owners: list[int]  # users that a plugin's file may belong to
+    limit_s: int  # for one call
+
+
 class FrequencySpec(TypedDict):
     """What a step's CPUs are set to: `low`, `medium`, `highm1`, `high` or kHz; "" for as is."""
 
@@ -162,6 +170,7 @@ class StepSpec(StepBase):
     tasks: list[TaskSpec]
     mpi: MpiSpec | None
     x11: X11Spec | None
+    plugins: PluginsSpec | None
     frequency: FrequencySpec | None
 
 

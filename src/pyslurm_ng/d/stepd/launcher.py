@@ -3,7 +3,7 @@
 Task prologs and login shells may never end, and the supervisor must still obey scancel and the time
 limit. So it forks this process for such a step. The process starts the tasks one after the other,
 passes the messages of `step_tasks` on, and ends. The tasks are children of the supervisor from the
-beginning (CLONE_PARENT).
+beginning (CLONE_PARENT). With plugins (plugstack.conf) it stays: they run in it, see `plugin_host`.
 """
 
 import os
@@ -19,6 +19,7 @@ from pyslurm_ng.d.stepd.step_tasks import (
     FILES_STATUS,
     FORK_LIMIT_S,
     FORK_PAUSE_S,
+    PLUGIN_STATUS,
     CannotStart,
     TaskStarter,
 )
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pyslurm_ng.d.spool.step_contract import StepSpec
+    from pyslurm_ng.d.stepd.plugin_host import PluginHost
 
 _MESSAGE_BYTES = 1 << 18
 _MOST_DESCRIPTORS = 64
@@ -85,6 +87,16 @@ class Launcher:
                 )
         return (unpack(body) if body else {}), descriptors
 
+    def send(self, words: "dict[str, Any]") -> bool:
+        """Tell the process of plugins something; return whether it takes it now."""
+        try:
+            self._channel.send(pack(words))
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError:
+            return True  # it has gone, which `take` tells
+        return True
+
     def kill(self) -> None:
         """Kill the process, which must not be reaped yet: after that another may have its id."""
         os.kill(self.pid, SIGKILL)
@@ -111,7 +123,8 @@ def launch(
     Raises:
         CannotStart: no process could be forked in a minute.
     """
-    begin = Launcher if spec["task_prologs"] or spec["login"] else TaskStarter
+    has_programs = spec["task_prologs"] or spec["login"] or spec.get("plugins")
+    begin = Launcher if has_programs else TaskStarter
     give_up = time.monotonic() + FORK_LIMIT_S
     while True:
         try:
@@ -132,8 +145,12 @@ def _work(spec: "StepSpec", joins: "list[int]", channel: "socket", *, is_routed:
             os.close(descriptor)
 
     channel.setblocking(True)
+    plugins = _plugin_host(spec, joins)
     try:
-        starter = TaskStarter(spec, joins, is_routed=is_routed, programs=TaskPrograms(spec, joins))
+        if plugins is not None:
+            _begin_plugins(plugins, tell)
+        programs = TaskPrograms(spec, joins)
+        starter = TaskStarter(spec, joins, is_routed=is_routed, programs=programs, plugins=plugins)
         ready = select.poll()
         ready.register(starter, select.POLLIN)
         fields: dict[str, Any] | None = None
@@ -142,7 +159,53 @@ def _work(spec: "StepSpec", joins: "list[int]", channel: "socket", *, is_routed:
             if fields is None:
                 ready.poll(int(FORK_PAUSE_S * 1000))
             else:
+                if plugins is not None:
+                    tell(plugins.taken_lines())
                 tell(fields, descriptors)
+    except CannotStart as problem:
+        tell({"failed": problem.status, "text": problem.text, "notes": []})
     except Exception as error:  # noqa: BLE001 - the supervisor reports it
         text = f"start: {type(error).__name__}: {error}"[:1000]
         tell({"failed": FILES_STATUS, "text": text, "notes": [], "trace": trace_of(error)})
+    if plugins is not None:
+        _serve_plugins(plugins, channel, tell)
+
+
+# Plugins ------------------------------------------------------------------------------------------
+
+
+def _plugin_host(spec: "StepSpec", joins: "list[int]") -> "PluginHost | None":
+    plugins = spec.get("plugins")
+    if plugins is None:
+        return None
+    from pyslurm_ng.d.stepd.plugin_host import PluginHost
+
+    return PluginHost(spec, plugins, joins)
+
+
+def _begin_plugins(plugins: "PluginHost", tell: "Callable[[dict[str, Any]], None]") -> None:
+    """Call what comes before all tasks. Raises CannotStart."""
+    from pyslurm_ng.policy.spank_stack import PluginFailed
+
+    try:
+        changes = plugins.begin()
+    except PluginFailed as problem:
+        tell(plugins.taken_lines())
+        raise CannotStart(PLUGIN_STATUS, str(problem)) from None
+    tell({**plugins.taken_lines(), **changes})
+
+
+def _serve_plugins(
+    plugins: "PluginHost", channel: "socket", tell: "Callable[[dict[str, Any]], None]"
+) -> None:
+    """Call what comes after tasks when the supervisor says so, until it has called `exit`."""
+    while True:
+        body = channel.recv(_MESSAGE_BYTES)
+        if not body:
+            return
+        words = unpack(body)
+        if "exit" in words:
+            plugins.exit()
+        else:
+            plugins.task_exit(words["over"], words["pid"], words["status"])
+        tell(plugins.taken_lines())

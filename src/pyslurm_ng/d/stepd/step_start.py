@@ -7,11 +7,11 @@ from _signal import SIGKILL, SIGTERM  # type: ignore[import-not-found]
 
 from pyslurm_ng.d.spool import step_record
 from pyslurm_ng.d.spool.batch_script import write_script
-from pyslurm_ng.d.stepd.launcher import launch
+from pyslurm_ng.d.stepd.launcher import Launcher, launch
 from pyslurm_ng.d.stepd.step_cgroup import CgroupError
 from pyslurm_ng.d.stepd.step_faults import leave_trace
 from pyslurm_ng.d.stepd.step_streams import Inlet, Outlet
-from pyslurm_ng.d.stepd.step_tasks import FILES_STATUS, CannotStart
+from pyslurm_ng.d.stepd.step_tasks import FILES_STATUS, PLUGIN_STATUS, CannotStart
 from pyslurm_ng.d.stepd.task_streams import TERMINAL
 
 TYPE_CHECKING = False
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
     from pyslurm_ng.base.poll_loop import PollLoop
     from pyslurm_ng.d.spool.step_contract import StepSpec
-    from pyslurm_ng.d.stepd.launcher import Launcher
     from pyslurm_ng.d.stepd.srun_session import SrunSession
     from pyslurm_ng.d.stepd.step_cgroup import StepCgroup
     from pyslurm_ng.d.stepd.step_ending import StepEnding
     from pyslurm_ng.d.stepd.step_notices import StepNotices
+    from pyslurm_ng.d.stepd.step_plugins import StepPlugins
     from pyslurm_ng.d.stepd.step_processes import StepProcesses
     from pyslurm_ng.d.stepd.step_readers import StepReaders
     from pyslurm_ng.d.stepd.step_tasks import TaskStarter
@@ -44,6 +44,9 @@ class StepStart:
     Args:
         path: the path of the step's file.
         tell: sends a map to slurmd; returns whether it could.
+
+    Attributes:
+        plugins: of plugstack.conf, None without any.
     """
 
     def __init__(
@@ -75,6 +78,7 @@ class StepStart:
         self._ends = ends
         self._writer = writer
         self._tell = tell
+        self.plugins: StepPlugins | None = None
         self._files: dict[
             int, int
         ] = {}  # a file's number in the starter -> its number in the writer
@@ -104,7 +108,10 @@ class StepStart:
         finally:
             for descriptor in joins:
                 os.close(descriptor)
-            starter.close()
+            if self.plugins is not None and isinstance(starter, Launcher):
+                self.plugins.keep(starter)
+            else:
+                starter.close()
             self._processes.launch = None
             self._notices.release()
             self._ends.watch()
@@ -174,11 +181,14 @@ class StepStart:
                         give_up = time.monotonic() + _LAST_WORDS_S
                     elif give_up and time.monotonic() > give_up:
                         raise CannotStart(SIGTERM, "")
+                    self._check_plugins(starter)
                     self._loop.turn(_LAST_WORDS_S)
                     if time.monotonic() > slow_at:
                         slow_at += 3600.0
                         text = "its files, its directory or a program before its tasks delay it"
                         self._tell({"did": "slow", "text": text})
+                elif self.plugins is not None and self.plugins.take(message):
+                    continue
                 elif "done" in message:
                     self._notices.say_all(message["notes"])
                     return
@@ -188,6 +198,12 @@ class StepStart:
                     self._fail(message)
         finally:
             self._loop.drop(starter.fileno())
+
+    def _check_plugins(self, starter: "Launcher | TaskStarter") -> None:
+        """Raise CannotStart if the plugins take too long to let the tasks start."""
+        if self.plugins is not None and self.plugins.are_late:
+            starter.kill()
+            raise CannotStart(PLUGIN_STATUS, "spank: plugins took too long; they were killed")
 
     def _fail(self, message: "dict[str, Any]") -> None:
         """Raise CannotStart because the starter cannot go on or has ended."""

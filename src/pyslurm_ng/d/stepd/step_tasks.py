@@ -29,10 +29,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pyslurm_ng.d.spool.step_contract import StepSpec
+    from pyslurm_ng.d.stepd.plugin_host import PluginHost
     from pyslurm_ng.d.stepd.task_programs import TaskPrograms
 
 FILES_STATUS = 53
 """How Slurm reports that a script's files could not be opened: 0:53."""
+PLUGIN_STATUS = 1 << 8
+"""A required plugin of plugstack.conf failed: exit code 1, as in Slurm."""
 FORK_LIMIT_S = 60.0
 """Another job may have all processes there are for a while."""
 FORK_PAUSE_S = 0.1
@@ -60,6 +63,7 @@ class TaskStarter:
         is_routed: whether streams without a file go to srun.
         programs: what has to run before each task, and may be waited for: we are the launcher
             then, and the tasks are our parent's children.
+        plugins: of plugstack.conf, which start the tasks then; only with `programs`.
     """
 
     def __init__(
@@ -69,6 +73,7 @@ class TaskStarter:
         *,
         is_routed: bool,
         programs: "TaskPrograms | None" = None,
+        plugins: "PluginHost | None" = None,
     ) -> None:
         """Begin with the first task. Raises OSError."""
         self._spec = spec
@@ -76,6 +81,8 @@ class TaskStarter:
         self._is_routed = is_routed
         self._streams = TaskStreams(spec, is_routed=is_routed)
         self._programs = programs
+        self._plugins = plugins
+        self._started: int | OSError | str | None = None  # what has become of a task of `plugins`
         self._identity = identity_of(spec)
         self._environment = spec["env"]
         self._cwd: str = spec["cwd"]
@@ -103,7 +110,8 @@ class TaskStarter:
     def take(self) -> "tuple[dict[str, Any] | None, list[int]]":
         """Return the next message and its descriptors; None if there is none yet."""
         while not self._messages:
-            event = self._background.take()
+            started, self._started = self._started, None
+            event = self._background.take() if started is None else started
             is_due = self._again_at and (time.monotonic() > self._again_at or self._is_cancelled)
             if event is None and not is_due:
                 return None, []
@@ -201,30 +209,31 @@ class TaskStarter:
         # What is noted by now stands before all that the task writes.
         lines = b"" if self._is_routed or spec["label"] else b"".join(map(notice, self.notes))
         stdin, stdout, stderr = task.streams
+        how: dict[str, Any] = {
+            "stdin": stdin,
+            "stdout": stdout,
+            "stderr": stderr,
+            "cwd": os.fsencode(self._cwd),
+            "umask": spec["umask"],
+            "rlimits": [(number, soft, hard) for number, soft, hard in spec["rlimits"]],
+            "cpus": task.spec["cpus"],
+            "memory_mode": task.spec["memory_mode"],
+            "memory_nodes": task.spec["memory_nodes"],
+            "report": lines + task.spec["report"].encode(),
+            "cgroup_fds": self._joins,
+            "terminal": task.inlet_kind == TERMINAL,
+            "is_sibling": self._programs is not None,
+            "nice": spec["nice"],
+            "pid_name": b"SLURM_TASK_PID",
+            "kept": -1 if self._is_opening else task.pmi,
+            **self._identity,
+        }
         try:
-            self._background.begin(
-                paths,
-                argv,
-                environment,
-                stdin=stdin,
-                stdout=stdout,
-                stderr=stderr,
-                opens=[(os.fsencode(path), flags, passes) for path, flags, passes in task.opens],
-                cwd=os.fsencode(self._cwd),
-                umask=spec["umask"],
-                rlimits=[(number, soft, hard) for number, soft, hard in spec["rlimits"]],
-                cpus=task.spec["cpus"],
-                memory_mode=task.spec["memory_mode"],
-                memory_nodes=task.spec["memory_nodes"],
-                report=lines + task.spec["report"].encode(),
-                cgroup_fds=self._joins,
-                terminal=task.inlet_kind == TERMINAL,
-                is_sibling=self._programs is not None,
-                nice=spec["nice"],
-                pid_name=b"SLURM_TASK_PID",
-                kept=-1 if self._is_opening else task.pmi,
-                **self._identity,
-            )
+            if self._plugins is not None and not self._is_opening:
+                self._started = self._plugins.start(task.spec, paths, argv, environment, how)
+                return
+            opens = [(os.fsencode(path), flags, passes) for path, flags, passes in task.opens]
+            self._background.begin(paths, argv, environment, opens=opens, **how)
         except (OSError, ValueError) as error:
             self._on_begun(error)
 
@@ -258,7 +267,7 @@ class TaskStarter:
         if self._spec["task_epilogs"] and task.stderr < 0:
             task.stderr = os.dup(stderr)
 
-    def _on_begun(self, what: "int | OSError | ValueError") -> None:
+    def _on_begun(self, what: "int | OSError | ValueError | str") -> None:
         """Take that a task's process has begun, or opened its files. Raises CannotStart."""
         task = self._task
         assert task is not None
@@ -308,8 +317,15 @@ class TaskStarter:
         if not task.is_over:
             self._start_program(task, environment)
 
-    def _not_started(self, task: Started, error: "OSError | ValueError") -> None:
-        """Give a task that could not begin the exit code that Slurm gives it: the errno."""
+    def _not_started(self, task: Started, error: "OSError | ValueError | str") -> None:
+        """Give a task that could not begin the exit code that Slurm gives it: the errno.
+
+        A text is the line of a plugin that would not have it.
+        """
+        if isinstance(error, str):
+            self.notes.append(error)
+            task.status, task.is_over = PLUGIN_STATUS, True
+            return
         where = getattr(error, "filename", None) or "start"
         why = getattr(error, "strerror", error)
         if isinstance(where, bytes):

@@ -8,7 +8,8 @@ a task, and a `step_writer` writes the supervisor's lines. An error costs only t
 that led to it.
 
 Orders come over the channel as in `d.spool.step_contract`. Answers are maps with the key "did":
-start, attach (pids), slow (text), unkillable, fault (text, trace), or the name of the order.
+start, attach (pids), slow (text), unkillable, fault (text, trace), plugin (text), or the name of
+the order.
 """
 
 import resource  # noqa: F401 - else os.wait4 loads it in each supervisor, in a millisecond
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pyslurm_ng.d.spool.step_contract import Order, StepSpec
+    from pyslurm_ng.d.stepd.step_plugins import StepPlugins
 
 _FLUSH_S = 300.0
 _FLUSH_KILLED_S = 5.0
@@ -85,6 +87,8 @@ class Step:
             loop, path, spec, cgroup, tasks, processes, ending, notices, srun, readers, ends,
             writer, self._slurmd.tell,
         )  # fmt: skip
+        self._plugins = plugins = _plugins_of(loop, spec, processes, notices, self._slurmd.tell)
+        self._start.plugins = ends.plugins = plugins
         if channel is not None:
             self._slurmd.attach(channel)
 
@@ -95,12 +99,16 @@ class Step:
         """
         self._try(self._begin)
         self._try(self._serve)
+        if self._plugins is not None:
+            self._try(self._plugins.settle)
         self._result.tasks_ended()
         if self._srun.mpi is not None:
             self._try(self._srun.mpi.stop)
         if self._srun.x11 is not None:
             self._try(self._srun.x11.close)
         self._try(lambda: self._ending.end_rest(self._ends.reap, self._unkillable))
+        if self._plugins is not None:
+            self._try(self._plugins.finish)
         self._try(self._frequency.restore)
         self._try(self._end_streams)
         self._finish()
@@ -214,3 +222,19 @@ class Step:
         finally:
             self._slurmd.close()
             self._ends.close()
+
+
+def _plugins_of(
+    loop: PollLoop,
+    spec: "StepSpec",
+    processes: StepProcesses,
+    notices: StepNotices,
+    tell: "Callable[[dict[str, Any]], bool]",
+) -> "StepPlugins | None":
+    """Return what serves the step's plugins, None if plugstack.conf names none."""
+    plugins = spec.get("plugins")
+    if plugins is None:
+        return None
+    from pyslurm_ng.d.stepd.step_plugins import StepPlugins
+
+    return StepPlugins(loop, spec, plugins, processes, notices, tell)

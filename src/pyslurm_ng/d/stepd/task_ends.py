@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pyslurm_ng.d.stepd.srun_session import SrunSession
     from pyslurm_ng.d.stepd.step_ending import StepEnding
     from pyslurm_ng.d.stepd.step_notices import StepNotices
+    from pyslurm_ng.d.stepd.step_plugins import StepPlugins
     from pyslurm_ng.d.stepd.step_processes import StepProcesses
     from pyslurm_ng.d.stepd.step_usage import StepUsage
     from pyslurm_ng.d.stepd.step_writer import StepWriter
@@ -32,7 +33,11 @@ if TYPE_CHECKING:
 
 
 class TaskEnds:
-    """Reaps the children of a supervisor when signals come."""
+    """Reaps the children of a supervisor when signals come.
+
+    Attributes:
+        plugins: of plugstack.conf, None without any.
+    """
 
     def __init__(
         self,
@@ -54,6 +59,7 @@ class TaskEnds:
         self._usage = usage
         self._writer = writer
         self._srun = srun
+        self.plugins: StepPlugins | None = None
         self._epilogs = TaskEpilogs(spec, loop.later, notices.say, srun.task_ended)
         self._wakeup, write_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         set_wakeup_fd(write_fd)
@@ -114,4 +120,6 @@ class TaskEnds:
                 self._ending.kill()
         if self._srun.mpi is not None:
             self._srun.mpi.task_ended(task)
+        if self.plugins is not None:
+            self.plugins.task_ended(task)
         self._epilogs.begin(task)

@@ -48,6 +48,9 @@ class StepEnds:
         if words["did"] == "slow":
             self._node.log.error(text)
             return
+        if words["did"] == "plugin":
+            self._node.log.info(text)
+            return
         self._node.faults.note("supervisor", text)
         for line in words["trace"].splitlines():
             self._node.log.error(f"  {line}")

@@ -48,7 +48,7 @@ class StepRunner:
         on_started: called with the key when a step's tasks run.
         on_ended: called with the key and the file's records when a supervisor has gone.
         on_report: called with the key and a map when a supervisor says something unasked: `did` is
-            slow, unkillable or fault; see d.stepd.supervisor.
+            slow, unkillable, fault or plugin; see d.stepd.supervisor.
     """
 
     def __init__(
@@ -248,7 +248,7 @@ class StepRunner:
         if answer.get("did") in ("start", "attach"):
             self._on_started(key, answer["pids"])
             return
-        if answer.get("did") in ("slow", "unkillable", "fault"):
+        if answer.get("did") in ("slow", "unkillable", "fault", "plugin"):
             self._on_report(key, answer)
             return
         future = self._asked.pop(answer.get("tag", 0), None)
