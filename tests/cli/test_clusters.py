@@ -191,6 +191,8 @@ def test_names_that_are_no_clusters_are_named(site: Site) -> None:
     printed = site.run("sinfo", "-M", "peer,c1", "-h", "-o", "%R")
     assert printed.stderr == "sinfo: error: Slurmctld on 'peer' hasn't registered yet.\n"
     assert printed.code == 0
+    printed = site.run("sinfo", "-M", "all", "-h", "-o", "%R")
+    assert "hasn't registered" not in printed.stderr, "it was not named"
 
 
 def test_an_external_slurmdbd_is_asked_for_clusters_that_are_not_known_here(

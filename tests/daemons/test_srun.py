@@ -402,7 +402,20 @@ def test_cancelled_allocation_tells_salloc(live_cluster: LiveCluster, spawn: Spa
     live_cluster.out("scancel", job_id)
     _, err = process.communicate(timeout=LIMIT_S)
     assert err == f"salloc: Job allocation {job_id} has been revoked.\n"
-    assert process.returncode == 128 + signal.SIGTERM
+    assert process.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("ends", "code"),
+    [("kill -HUP $$", 0), ("kill -KILL $$", 0), ("kill -TERM $$", 1), ("exit 5", 5)],
+)
+def test_sallocs_exit_code_is_the_manuals(
+    live_cluster: LiveCluster, spawn: Spawn, ends: str, code: int
+) -> None:
+    """0 where the command ended by HUP, INT, KILL or QUIT: the user went away."""
+    process = spawn("salloc", "-Q", "-n1", "sh", "-c", ends)
+    process.communicate(timeout=LIMIT_S)
+    assert process.returncode == code
 
 
 def test_salloc_leaves_its_command_behind_at_a_hangup(

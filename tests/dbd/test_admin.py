@@ -484,6 +484,32 @@ def test_coordinators_rule_their_accounts_and_those_below(store: Database) -> No
         assert manage(store, line, *as_carol).exit_code == 1, line
 
 
+def test_accounts_below_count_among_those_that_a_coordinator_has(store: Database) -> None:
+    """`withcoordinator` lists them, as Slurm does."""
+    manage(store, "add account bio parent=chem")
+    manage(store, "add coordinator account=chem names=carol")
+    users = {row["User"]: row["Coordinators"] for row in listed(store, "user")}
+    assert users["carol"] == "bio,chem" and users["bob"] == ""
+    accounts = {row["Account"]: row["Coordinators"] for row in listed(store, "account")}
+    assert (accounts["bio"], accounts["chem"], accounts["root"]) == ("carol", "carol", "")
+
+
+def test_a_clusters_classification_is_one_of_three_words(store: Database) -> None:
+    """Shortened, in any letters; listed as Slurm writes it."""
+    manage(store, "add cluster other classification=capab")
+    rows_of = {row["Cluster"]: row for row in listed(store, "cluster")}
+    assert rows_of["other"]["Classification"] == "Capability"
+    result = manage(store, "modify cluster other set classification=CAPACITY")
+    assert "  Classification = Capacity" in result.lines
+    rows_of = {row["Cluster"]: row for row in listed(store, "cluster")}
+    assert rows_of["other"]["Classification"] == "Capacity"
+    for word in ("fast", "cap"):
+        result = manage(store, f"modify cluster other set classification={word}")
+        assert result.error_lines == [
+            f" Classification={word}: Capability, Capacity, Capapacity or nothing is allowed"
+        ]
+
+
 def test_coordinators_take_no_user_away_from_another_account(store: Database) -> None:
     """The default account is where a user's jobs go; 22.05 says the same."""
     manage(store, "add account bio")

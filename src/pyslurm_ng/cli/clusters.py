@@ -31,6 +31,7 @@ def confs_of(command: str, names: str, conf: "Conf", origin: str = "--cluster") 
     if asked == [own]:
         return [conf]
     places = _places(command, conf, asked)
+    named = asked
     if "all" in asked:
         asked = list(places) or [own]
     confs = []
@@ -40,6 +41,8 @@ def confs_of(command: str, names: str, conf: "Conf", origin: str = "--cluster") 
         elif name not in places:
             say(f"{command}: error: No cluster '{name}' known by database.")
         elif not places[name][1]:
+            if "all" in named:
+                continue  # as in Slurm, which means all that there are
             say(f"{command}: error: Slurmctld on '{name}' hasn't registered yet.")
         else:
             confs.append(elsewhere(conf, name, *places[name]))

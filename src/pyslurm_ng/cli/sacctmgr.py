@@ -3,7 +3,13 @@
 import sys
 
 from pyslurm_ng.cli.accounting.sacctmgr_fields import OPTIONS
-from pyslurm_ng.cli.accounting.sacctmgr_session import Session, agreed, assignment, commit
+from pyslurm_ng.cli.accounting.sacctmgr_session import (
+    Session,
+    agreed,
+    assignment,
+    commit,
+    read_line,
+)
 from pyslurm_ng.cli.accounting.usage_reset import reset_usage, resets_usage
 from pyslurm_ng.cli.command import fail, say, uid_of, version_line
 from pyslurm_ng.cli.option_words import split_line
@@ -228,7 +234,7 @@ def _interactive(session: Session) -> int:
     history = ""
     while True:
         print("sacctmgr: ", end="", flush=True)
-        line = sys.stdin.readline()
+        line = read_line()
         if not line:
             return code
         if not is_typed:

@@ -4,7 +4,15 @@ import os
 import sys
 from time import monotonic
 
-from pyslurm_ng.base.numbers import JOB_TIMEOUT, SECOND_US, SIGHUP, SIGTERM
+from pyslurm_ng.base.numbers import (
+    JOB_TIMEOUT,
+    SECOND_US,
+    SIGHUP,
+    SIGINT,
+    SIGKILL,
+    SIGQUIT,
+    SIGTERM,
+)
 from pyslurm_ng.cli.command import connect, read_conf, say
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.signals import Signals
@@ -103,6 +111,17 @@ def rings(settings: "Mapping[str, str]", waited_s: float) -> bool:
     return "no-bell" not in settings and ("bell" in settings or waited_s > _LONG_WAIT_S)
 
 
+def _exit_code(status: int) -> int:
+    """Return salloc's exit code for its command's wait status.
+
+    The manual: 0 if one of these four signals ended the command. Slurm 22.05 says 1 of the others.
+    """
+    number = status & 0x7F
+    if not number:
+        return status >> 8 & 0xFF
+    return 0 if number in (SIGHUP, SIGINT, SIGKILL, SIGQUIT) else 1
+
+
 class _Salloc:
     """One run of salloc."""
 
@@ -182,7 +201,7 @@ class _Salloc:
         if allocation.over is None:
             self._info(f"Relinquishing job allocation {allocation.job_id}")
             allocation.give_back(status)
-        return 128 + (status & 0x7F) if status & 0x7F else status >> 8 & 0xFF
+        return _exit_code(status)
 
     def _ring(self, waited_s: float) -> None:
         if rings(self._options.settings, waited_s) and os.isatty(1):

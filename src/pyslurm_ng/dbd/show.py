@@ -30,7 +30,14 @@ from pyslurm_ng.dbd.admin.users import LEVEL_NAMES, level_of
 from pyslurm_ng.dbd.admin.words import UnknownWordError, read_where, unknown_condition
 from pyslurm_ng.dbd.federation_state import state_name
 from pyslurm_ng.dbd.list_request import Asked
-from pyslurm_ng.dbd.tree import Row, Tree, names_of, qos_given, user_records
+from pyslurm_ng.dbd.tree import (
+    Row,
+    Tree,
+    coordinated_accounts,
+    names_of,
+    qos_given,
+    user_records,
+)
 from pyslurm_ng.wire.dbd_messages import EntityRows, ListEntities
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -200,14 +207,13 @@ def _users(asked: Asked) -> tuple[Iterable[str], list[Row]]:
         for row in rows:
             tied_rows.setdefault(row["User"], []).append(row)
     defaults_of: dict[str, str] = {}
-    coordinated: dict[str, tuple[str, ...]] = {}
+    coordinated = coordinated_accounts(asked.connection)
     levels_of: dict[str, str] = {}
     keys_of: dict[str, str] = {}
     for cluster_id, _ in asked.clusters() or [(0, "")]:
         for record in user_records(asked.connection, cluster_id):
             defaults_of.setdefault(record.name, record.default_account)
             defaults_of[record.name] = defaults_of[record.name] or record.default_account
-            coordinated[record.name] = record.coordinator_of
             levels_of[record.name] = record.admin_level
             keys_of[record.name] = keys_of.get(record.name, "") or record.default_wckey
     shown: list[Row] = []
@@ -216,7 +222,7 @@ def _users(asked: Asked) -> tuple[Iterable[str], list[Row]]:
             "User": name,
             "DefaultAccount": defaults_of[name],
             "AdminLevel": level,
-            "Coordinators": ",".join(coordinated[name]),
+            "Coordinators": ",".join(coordinated.get(name, ())),
             "DefaultWCKey": keys_of[name],
         }
         if (
@@ -249,10 +255,9 @@ def _accounts(asked: Asked) -> tuple[Iterable[str], list[Row]]:
         if key in where:
             query = query.where(column.in_(where.values(key, lower=True)))
     coordinators: dict[str, list[str]] = {}
-    for account, user in asked.connection.execute(
-        sa.select(schema.coordinators).order_by(schema.coordinators.c.user)
-    ):
-        coordinators.setdefault(account, []).append(user)
+    for user, accounts in sorted(coordinated_accounts(asked.connection).items()):
+        for name in accounts:
+            coordinators.setdefault(name, []).append(user)
     with_associations = "withassoc" in asked.flags
     tied_rows: dict[str, list[Row]] = {}
     users, parents = where.users("Users"), where.values("Parents", lower=True)
@@ -324,7 +329,7 @@ def _wckeys(asked: Asked) -> tuple[Iterable[str], list[Row]]:
 
 def _clusters(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     names = asked.where.values("Names", lower=True)
-    classes = asked.where.values("Classification")
+    classes = tuple(word.lower() for word in asked.where.values("Classification"))
     flags = [word.lower() for word in asked.where.values("Flags")]
     versions = asked.where.values("RPCVersions")
     federations = asked.where.values("Federation", lower=True)
@@ -335,7 +340,7 @@ def _clusters(asked: Asked) -> tuple[Iterable[str], list[Row]]:
         if federations and cluster.federation not in federations:
             continue
         if (names and cluster.name not in names) or (
-            classes and cluster.classification not in classes
+            classes and not cluster.classification.lower().startswith(classes)
         ):
             continue
         if (flags and not any(flag in cluster.flags.lower().split(",") for flag in flags)) or (

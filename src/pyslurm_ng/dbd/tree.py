@@ -169,6 +169,30 @@ def qos_record(row: Row, names: dict[int, str]) -> Qos:
     )
 
 
+def accounts_below(connection: sa.Connection, accounts: Iterable[str]) -> set[str]:
+    """Return accounts with all those below them, of every cluster."""
+    named = set(accounts)
+    all_names = set(named)
+    for cluster_id in (
+        connection.execute(sa.select(schema.clusters.c.id)).scalars() if named else ()
+    ):
+        tree = Tree(connection, cluster_id)
+        for account in named:
+            row = tree.find(account)
+            if row is not None:
+                all_names.update(below["account"] for below in tree.below(row["id"]))
+    return all_names
+
+
+def coordinated_accounts(connection: sa.Connection) -> dict[str, list[str]]:
+    """Return the accounts of each coordinator in their order, with those below: they count, too."""
+    own: dict[str, list[str]] = {}
+    pairs = schema.coordinators
+    for account, user in connection.execute(sa.select(pairs.c.account, pairs.c.user)):
+        own.setdefault(user, []).append(account)
+    return {user: sorted(accounts_below(connection, names)) for user, names in own.items()}
+
+
 def user_records(
     connection: sa.Connection, cluster_id: int, names: list[str] | None = None
 ) -> list[UserRecord]:

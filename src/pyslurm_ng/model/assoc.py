@@ -1,6 +1,6 @@
 """Associations and qualities of service, as copies of slurmdbd's records."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Container, Iterable
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -107,11 +107,12 @@ class UserRecord(Struct, array_like=True, frozen=True, gc=False):
 class AssocIndex:
     """Ids of associations by (account, user, partition), and the tree of accounts."""
 
-    __slots__ = ("accounts_in", "by_key")
+    __slots__ = ("account_above", "accounts_in", "by_key")
 
     def __init__(self) -> None:
         self.by_key: dict[tuple[str, str, str], int] = {}
         self.accounts_in: dict[str, list[str]] = {}  # the accounts directly below each account
+        self.account_above: dict[str, str] = {}
 
     def enter_all(self, assocs: Collection[Association]) -> None:
         """Forget what was known, and enter these."""
@@ -121,9 +122,18 @@ class AssocIndex:
         own = [assoc for assoc in assocs if not assoc.user]
         names = {assoc.assoc_id: assoc.account for assoc in own}
         self.accounts_in = {}
+        self.account_above = {}
         for assoc in own:
             if assoc.parent_id in names:
                 self.accounts_in.setdefault(names[assoc.parent_id], []).append(assoc.account)
+                self.account_above[assoc.account] = names[assoc.parent_id]
+
+    def is_within(self, account: str, accounts: Container[str]) -> bool:
+        """Return whether an account is one of these, or below one of them."""
+        name: str | None = account
+        while name is not None and name not in accounts:
+            name = self.account_above.get(name)
+        return name is not None
 
     def with_accounts_below(self, accounts: Iterable[str]) -> tuple[str, ...]:
         """Return accounts and all accounts below them."""

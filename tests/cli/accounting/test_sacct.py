@@ -419,6 +419,7 @@ def test_environment(sacct: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
         ("-f /nope", "/nope is not a valid file\n"),
         ("two words", "sacct: error: Unknown arguments:\nsacct: error:  two\nsacct: error:  words"),
         ("-o jobid%x", 'sacct: error: Invalid field requested: "jobid%x"'),
+        ("-o jobid%99999", "sacct: error: --format=jobid%99999: a width is at most 10000\n"),
         ("-i x", 'sacct: error: Invalid numeric value "x" for requested node range.'),
         ("-K soon", "sacct: fatal: Invalid time limit specification\n"),
         ("-B", "sacct: fatal: When requesting job scripts you must also request specific jobs "),
@@ -430,6 +431,15 @@ def test_bad_input_is_one_clear_line(sacct: Commands, words: str, text: str) -> 
     printed = sacct.run("sacct", *shlex.split(words))
     assert printed.code == 1
     assert printed.stderr.startswith(text)
+
+
+def test_widths_of_columns(sacct: Commands) -> None:
+    """With either sign; a column of no width shows nothing, but where lines are to be parsed."""
+    show = ("sacct", "-X", "-n", "-j", "1")
+    assert sacct.run(*show, "-o", "jobid%+4,state%-5").stdout.startswith("   1 ")
+    printed = sacct.run("sacct", "-X", "-j", "1", "-o", "jobid%4,state%0,jobid%-2")
+    assert printed.stdout == "JobI  Jo \n----  -- \n   1  1  \n"
+    assert sacct.run(*show, "-P", "-o", "jobid%4,state%0").stdout == "1|TIMEOUT\n"
 
 
 def test_accounting_switched_off(

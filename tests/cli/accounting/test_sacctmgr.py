@@ -637,6 +637,28 @@ def test_an_interactive_session_shows_its_lines(
     assert (printed.stderr, printed.code) == ("invalid keyword: bogus\n", 1)
 
 
+def test_an_interactive_session_reads_the_answer_of_its_question(
+    commands: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A script pipes commands and answers: the next line is the answer, the one after a command."""
+    (tmp_path / "lines").write_text("add account bio\nn\nadd account art\ny\nversion\n")
+    with (tmp_path / "lines").open() as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        printed = commands.run("sacctmgr")
+    assert (printed.stderr, printed.code) == ("", 0)
+    assert printed.stdout.count(" Changes Discarded\n") == 1
+    assert "sacctmgr: version\nslurm " in printed.stdout
+    accounts = commands.run("sacctmgr", "-nP", "show", "account", "format=account").stdout
+    assert "art\n" in accounts and "bio\n" not in accounts
+
+
+def test_a_width_says_on_which_side_a_tree_has_its_blanks(commands: Commands) -> None:
+    show = ("sacctmgr", "-n", "show", "assoc", "tree", "where", "account=chem", "user=bob")
+    assert commands.run(*show, "format=account%8,user%4").stdout == "    chem  bob \n"
+    assert commands.run(*show, "format=account%-8,user%4").stdout == "chem      bob \n"
+    assert commands.run(*show, "format=account").stdout.startswith("chem    ")
+
+
 def test_a_tree_begins_at_what_is_listed(commands: Commands) -> None:
     """Accounts are indented below accounts that are listed, too, and not below hidden ones."""
     show = ("sacctmgr", "-nP", "show", "assoc", "tree", "format=account,user", "where")

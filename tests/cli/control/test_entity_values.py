@@ -162,3 +162,27 @@ def test_values_of_partitions_are_shown_as_slurms(
     printed = run_command(monkeypatch, reference, "alice", ["scontrol", "show", "part", "debug"])
     assert shown in printed.stdout.split()
     assert reference.cluster.partitions["debug"].alloc_nodes == ""
+
+
+@pytest.mark.parametrize(
+    ("word", "meaning"),
+    [
+        ("State=d", "State=DOWN"),
+        ("State=dr", "State=DRAIN"),
+        ("State=inact", "State=INACTIVE"),
+        ("State=u", "State=UP"),
+        ("Hidden=ye", "Hidden=YES"),
+        ("LLN=Y", "LLN=YES"),
+        ("OverSubscribe=ye:2", "OverSubscribe=YES:2"),
+        ("OverSubscribe=fo:3", "OverSubscribe=FORCE:3"),
+    ],
+)
+def test_words_of_partitions_may_be_shortened(
+    word: str, meaning: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scripts have `State=inact`; of several words that begin alike Slurm takes the first."""
+    cluster = queue()
+    for line in (["update", "PartitionName=gpu", word], ["show", "partition", "gpu"]):
+        printed = run_command(monkeypatch, cluster, "root", ["scontrol", *line])
+        assert printed.code == 0, printed.stderr
+    assert meaning in printed.stdout.split()

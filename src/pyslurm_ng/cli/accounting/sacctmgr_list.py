@@ -3,7 +3,7 @@
 from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.cli.accounting.sacctmgr_fields import ENTITIES, FIELDS
 from pyslurm_ng.cli.accounting.sacctmgr_session import Session, assignment, is_flag
-from pyslurm_ng.cli.accounting.table_layout import shown
+from pyslurm_ng.cli.accounting.table_layout import WIDEST, shown
 from pyslurm_ng.cli.command import fail, split_list, user_name, write_bytes
 from pyslurm_ng.cli.listing.list_format import Dates
 from pyslurm_ng.data_parser.records import rows_of
@@ -30,8 +30,6 @@ STORED = {
 """Fields whose column in the answer has another name."""
 TIMES = ("TimeStamp", "TimeStart", "TimeEnd", "TimeSubmit", "TimeEligible")
 TREE_WIDTH = 20
-WIDEST = 10_000
-"""The widest column that can be asked for."""
 _NO_QUOTES = str.maketrans("", "", "\"'")
 """Slurm takes quotes around a format list and around words of it away."""
 _LIMITS = ("Grp", "Max", "Min")
@@ -191,7 +189,7 @@ def choose(text: str, is_tree: bool) -> "list[Chosen]":
             fail(f"Unknown field '{name}'")
         full, _, header, width, is_left = field
         if full == "Account" and is_tree:
-            width, is_left = TREE_WIDTH, True
+            width, is_left = TREE_WIDTH, not size
         asked_width = _width(size)
         if asked_width > WIDEST:
             fail(f"format={word}: a width is at most {WIDEST}")

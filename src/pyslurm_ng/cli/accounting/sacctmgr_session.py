@@ -167,12 +167,31 @@ def agreed(question: str) -> bool:
         print("Y or N please")
 
 
+def read_line() -> str:
+    """Return the next line of stdin, "" at its end.
+
+    Nothing behind the line is taken: a command's answer may be the next one, the command after it
+    the one that follows.
+    """
+    try:
+        descriptor = sys.stdin.fileno()
+    except (OSError, ValueError):
+        return sys.stdin.readline()
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        letter = os.read(descriptor, 1)
+        if not letter:
+            break
+        line += letter
+    return line.decode(errors="replace")
+
+
 def _answer() -> "bytes | None":
     """Return what was typed, in lower case; None if nothing was typed in time."""
     from select import select
 
     try:
         ready, _, _ = select([sys.stdin], [], [], QUESTION_S)
-        return os.read(sys.stdin.fileno(), 256).strip().lower() if ready else None
+        return read_line().strip().lower().encode() if ready else None
     except (OSError, ValueError):
         return b""

@@ -12,20 +12,27 @@ if TYPE_CHECKING:
     """Name, width, and whether aligned to the left."""
 
 
+WIDEST = 10_000
+"""The widest column that can be asked for."""
+_MOST_DIGITS = 9
+
+
 def choose_fields(
     command: str, text: str, fields: "Sequence[Chosen]", *, takes_all: bool = True
 ) -> "list[Chosen]":
     """Return the fields of a comma list of `name` or `name%width`; exit on an unknown one.
 
-    Names may be shortened; a width aligns to the right unless it is negative. `all` means every
-    field if the command takes that word.
+    Names may be shortened; a width aligns to the right unless it is negative, and 0 shows nothing.
+    `all` means every field if the command takes that word.
     """
     chosen: list[Chosen] = []
     for word in split_list(text):
         name, percent, size = word.partition("%")
-        digits = size.lstrip("-")
-        if percent and (not digits.isdigit() or len(digits) > 5):
+        digits = size[size[:1] in ("-", "+") :]
+        if percent and not (digits.isascii() and digits.isdigit()):
             fail(f'{command}: error: Invalid field requested: "{word}"')
+        if percent and (len(digits) > _MOST_DIGITS or int(digits) > WIDEST):
+            fail(f"{command}: error: --format={word}: a width is at most {WIDEST}")
         meant = _fields(name, fields, takes_all)
         if not meant:
             fail(f'{command}: error: Invalid field requested: "{name}"')
@@ -64,6 +71,7 @@ class TableLayout:
     def __init__(self, chosen: "Sequence[Chosen]", options: "dict[str, str]") -> None:
         self._chosen = chosen
         self._is_parsable = "parsable2" in options or "parsable" in options
+        self._blanks: set[int] = set()
         if self._is_parsable:
             delimiter = options.get("delimiter", "|")
             tail = delimiter if "parsable2" not in options else ""
@@ -72,17 +80,22 @@ class TableLayout:
             self._spec = [
                 (width, (0 if is_left else RIGHT) | MARK, " ") for _, width, is_left in chosen
             ]
+            self._blanks = {column for column, (_, width, _) in enumerate(chosen) if not width}
 
     def header(self) -> bytes:
         """Return the headings, underlined unless they are to be parsed."""
-        lines = [[name for name, _, _ in self._chosen]]
+        lines = [self._seen([name for name, _, _ in self._chosen])]
         if not self._is_parsable:
             lines.append(["-" * width for width, _, _ in self._spec])
         return render(lines, [(width, flags & ~MARK, tail) for width, flags, tail in self._spec])
 
     def rows(self, cells: "Iterable[Sequence[str | int]]") -> bytes:
         """Return rows as lines."""
-        return render(cells, self._spec)
+        return render(map(self._seen, cells) if self._blanks else cells, self._spec)
+
+    def _seen(self, cells: "Sequence[str | int]") -> "Sequence[str | int]":
+        """Return the cells of a line; those of columns without a width are empty."""
+        return ["" if column in self._blanks else cell for column, cell in enumerate(cells)]
 
 
 def shown(value: "object") -> "str | int":

@@ -13,6 +13,12 @@ _WORDS = {
     "state": "UP, DOWN, DRAIN and INACTIVE",
     "oversubscribe": "NO, EXCLUSIVE, YES:#, and FORCE:#",
 }
+_SHORTENED = {
+    **dict.fromkeys(_YES_OR_NO, ("YES", "NO")),
+    "state": ("UP", "DOWN", "DRAIN", "INACTIVE"),
+    "oversubscribe": ("NO", "EXCLUSIVE", "YES", "FORCE"),
+}
+"""Words that scontrol takes shortened; of several that begin alike the first is meant."""
 _PLAIN = frozenset(("maxtime", "defaulttime", "cpubind"))
 _NO_MINUS = frozenset(
     "defcpupergpu defmempercpu defmempergpu defmempernode gracetime maxcpuspernode "
@@ -60,7 +66,11 @@ def complaint(name: str, shown: str, word: str) -> str:
 
 
 def plain(name: str, value: str) -> str:
-    """Return a value as slurm.conf writes it: counts without suffix, one kind of binding."""
+    """Return a value as slurm.conf writes it: counts without suffix, words in full."""
+    if name in _SHORTENED and value:
+        word, colon, count = value.partition(":")
+        meant = [full for full in _SHORTENED[name] if full.startswith(word.upper())] if word else []
+        return f"{meant[0]}{colon}{count}" if meant else value
     if name in ("maxnodes", "minnodes") and value[-1:] in ("k", "K", "m", "M"):
         digits = value[:-1]
         return str(int(digits) << (10 if value[-1] in "kK" else 20)) if digits.isdigit() else value

@@ -19,9 +19,11 @@ def has_level(owner_rule: str, caller: Caller) -> bool:
 
 
 def coordinates(cluster: Cluster, caller: Caller, account: str) -> bool:
-    """Return whether the caller is a coordinator of an account."""
+    """Return whether the caller is a coordinator of an account, or of one above it."""
     user = cluster.users.get(caller.user_name)
-    return user is not None and account in user.coordinator_of
+    if user is None or not user.coordinator_of:
+        return False
+    return cluster.assoc_index.is_within(account, user.coordinator_of)
 
 
 def may_change(cluster: Cluster, job: Job, caller: Caller) -> bool:

@@ -12,7 +12,7 @@ from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.admin.words import Words
 from pyslurm_ng.dbd.database import Database
 from pyslurm_ng.dbd.statements import Statement
-from pyslurm_ng.dbd.tree import Tree
+from pyslurm_ng.dbd.tree import Tree, accounts_below
 
 NONE, OPERATOR, ADMINISTRATOR = 1, 2, 3
 
@@ -160,17 +160,8 @@ def actor_of(
     """
     level = _ADMIN_LEVEL.run(connection, {"user": name}).scalar()
     own = set(_COORDINATED.run(connection, {"user": name}).scalars()) if has_coordinators else set()
-    coordinates = set(own)
-    if own:
-        for cluster_id in connection.execute(sa.select(schema.clusters.c.id)).scalars():
-            tree = Tree(connection, cluster_id)
-            for account in own:
-                row = tree.find(account)
-                if row is not None:
-                    coordinates.update(below["account"] for below in tree.below(row["id"]))
-    return Actor(
-        uid, name, ADMINISTRATOR if is_service else int(level or NONE), frozenset(coordinates)
-    )
+    coordinates = frozenset(accounts_below(connection, own))
+    return Actor(uid, name, ADMINISTRATOR if is_service else int(level or NONE), coordinates)
 
 
 def require_operator(under_way: Change, action: str) -> None:

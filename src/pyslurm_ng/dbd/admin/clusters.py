@@ -22,6 +22,21 @@ from pyslurm_ng.dbd.admin.change import (
 from pyslurm_ng.dbd.admin.settings import apply_settings, read_settings
 from pyslurm_ng.dbd.admin.words import NO_CONDITIONS, Words
 
+_CLASSES = ("Capability", "Capacity", "Capapacity")  # the last one as well: Slurm's manual has it
+
+
+def _class(words: Words) -> str:
+    """Return the classification that is given, which may be shortened; "" for none.
+
+    Raises:
+        RefusedError: no word, or the beginning of several.
+    """
+    word = words.last("Classification") or ""
+    meant = [name for name in _CLASSES if name.lower().startswith(word.lower())]
+    if not word or len(meant) == 1:
+        return meant[0] if word else ""
+    raise RefusedError(f" Classification={word}: {', '.join(_CLASSES)} or nothing is allowed")
+
 
 def register(change: Change, name: str) -> int:
     """Create a cluster with its root associations, or bring a deleted one back; return its id."""
@@ -113,9 +128,7 @@ def add(change: Change, words: Words, _: Words) -> None:
             )
         if "Classification" in words:
             change.connection.execute(
-                table.update()
-                .where(table.c.id == cluster_id)
-                .values(classification=words.last("Classification"))
+                table.update().where(table.c.id == cluster_id).values(classification=_class(words))
             )
         federations.set_on_cluster(change, cluster_id, words)
     change.lines += [" Adding Cluster(s)", *(f"  {'Name':<14s} = {name}" for name in new_names)]
@@ -138,9 +151,7 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
     if settings:
         shown += ["  Default Limits:", *settings.lines()]
     if "Classification" in settings_words:
-        shown.append(
-            f"  Classification = {str(settings_words.last('Classification')).capitalize()}"
-        )
+        shown.append(f"  Classification = {_class(settings_words)}")
     lines: list[str] = []
     for cluster_id, cluster in change.clusters(Words()):
         if names and cluster not in names:
@@ -157,9 +168,9 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
             change.connection.execute(
                 table.update()
                 .where(table.c.id == cluster_id)
-                .values(classification=settings_words.last("Classification"), **change.stamp())
+                .values(classification=_class(settings_words), **change.stamp())
             )
-            info = f"classification='{settings_words.last('Classification')}'"
+            info = f"classification='{_class(settings_words)}'"
             change.log("Modify Clusters", cluster, cluster, info)
         if settings and root is not None:
             lines += [

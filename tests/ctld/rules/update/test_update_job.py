@@ -198,3 +198,17 @@ def test_only_administrators_have_a_job_boot_its_nodes() -> None:
     assert not isinstance(decision, Reject)
     assert [code for _, code, _ in decision.reply.errors] == [Errno.ESLURM_ACCESS_DENIED]
     assert refusals(scene, job, reboot="yes") == []
+
+
+@pytest.mark.parametrize(
+    ("tasks", "cpus", "after"),
+    [(1, "4", (1, 4)), (2, "6", (2, 3)), (2, "4-8", (2, 2)), (4, "2", (2, 1)), (3, "4", (4, 1))],
+)
+def test_cpus_of_a_job_are_those_of_its_tasks(
+    tasks: int, cpus: str, after: tuple[int, int]
+) -> None:
+    """NumCPUs=4 must not make a script of one task start four programs with srun."""
+    scene = Site()
+    job = scene.job(ntasks=tasks, begin_us=scene.now_us + 10**9)
+    assert refusals(scene, job, numcpus=cpus) == []
+    assert (job.request.ntasks or 1, job.request.cpus_per_task or 1) == after

@@ -38,6 +38,8 @@ class JobArray:
 def parse_array(text: str, max_array_size: int) -> JobArray:
     """Return the tasks that `text` names; ids lie below `max_array_size`.
 
+    Commas too many are left out, as Slurm does: programs write `1,2,`.
+
     Raises:
         ArrayError: not a list of `n`, `a-b`, `a-b:step` with an optional `%limit`, or too large.
     """
@@ -47,7 +49,9 @@ def parse_array(text: str, max_array_size: int) -> JobArray:
     limit = _number(limit_text) if percent else 0
     if body.count(":") > MOST_STEPS:
         raise ArrayError(f"more than {MOST_STEPS} ranges with a step")
-    parts = [_range(word) for word in body.split(",")]
+    parts = [_range(word) for word in body.split(",") if word]
+    if not parts:
+        raise ArrayError("no task is named")
     if any(last >= max_array_size for _, last, _ in parts):
         raise ArrayError(f"a task id is not below MaxArraySize={max_array_size}")
     ranges = _merged(parts)

@@ -14,6 +14,7 @@ from pyslurm_ng.base.tres import TresError, TresPerTask, parse_gres, parse_tres_
 from pyslurm_ng.ctld.rules.update import job_place
 from pyslurm_ng.ctld.rules.update.job_change import Change, Setter, count, while_pending
 from pyslurm_ng.ctld.rules.update.running_job import kept_of_count
+from pyslurm_ng.model.kept_request import changed_request
 from pyslurm_ng.model.sizes import job_sizes
 from pyslurm_ng.sched.frame.policy import selection
 
@@ -45,11 +46,19 @@ def nodes(change: Change, value: str) -> int:
 
 @while_pending
 def cpus(change: Change, value: str) -> int:
-    """Set the CPUs of a waiting job: as many tasks as they are enough for."""
+    """Set the CPUs of a waiting job: those of each task, where all tasks get as many.
+
+    Otherwise the job gets as many tasks as the CPUs are enough for.
+    """
     bounds = _range(value)
     if bounds is None or not bounds[0]:
         return Errno.ESLURM_INVALID_CPU_COUNT
-    per_task = change.job.request.cpus_per_task or 1
+    request = changed_request(change.job.request, **change.request)
+    tasks = job_sizes(request, None).tasks
+    if bounds[0] % tasks == 0:
+        change.request["cpus_per_task"] = bounds[0] // tasks
+        return 0
+    per_task = request.cpus_per_task or 1
     change.request["ntasks"] = (bounds[0] + per_task - 1) // per_task
     change.flag(REQ_NTASKS_SET, 0)
     return 0
