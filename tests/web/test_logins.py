@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from pyslurm_ng.web.proxy_login import ProxyLogin, is_https, proxies_of
 from pyslurm_ng.web.refusal import Refusal
 from pyslurm_ng.web.requester import Requester
 from pyslurm_ng.wire.bearer import bearer_credential
-from tests.web.front import front, token_of
+from tests.web.front import FrontClient, front, token_of
 
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 
@@ -68,6 +69,25 @@ def test_a_look_at_a_link_does_not_open_it() -> None:
     code = client.request("POST", "/login/link").json()["code"]
     assert client.request("HEAD", f"/login?code={code}").status == 200
     assert client.request("POST", "/login", f"code={code}".encode(), FORM).status == 303
+
+
+def test_no_token_is_believed_longer_than_it_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """slurmctld is asked again, also about what needs no daemon, as a link."""
+    asked: list[str] = []
+    usual = FrontClient.call
+
+    def call(self: FrontClient, kind: str, *rest: Any) -> dict[str, Any]:
+        asked.append(kind)
+        return usual(self, kind, *rest)
+
+    monkeypatch.setattr(FrontClient, "call", call)
+    client = front(None, "", more=routes)
+    for end_s, questions in ((time.time() + 1000, 1), (time.time() - 1, 2)):
+        headers = {"x-slurm-user-token": token_of("alice", exp=end_s)}
+        for _ in range(2):
+            assert client.request("POST", "/login/link", headers=headers).status == 200
+        assert asked == ["Ping"] * questions
+        asked.clear()
 
 
 def test_a_link_says_whom_it_logs_in() -> None:

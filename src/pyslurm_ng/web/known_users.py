@@ -22,7 +22,8 @@ from pyslurm_ng.web.requester import Requester, group_name_of
 from pyslurm_ng.wire.daemon_link import SlurmError
 
 BELIEVED_S = 300.0
-"""The daemon that a request reaches verifies its token again; this decides about room here."""
+"""At most, and no longer than the token holds. The daemon that a request reaches verifies it again;
+this decides about room here, and about what needs no daemon."""
 MOST_KEPT = 20_000
 ASKING = 8
 """Of each daemon, so that one that hangs keeps nobody from the other."""
@@ -103,4 +104,5 @@ class KnownUsers:
             raise Refusal(500, "internal error", source="slurmrestd") from None
         finally:
             call.close()
-        return _Belief(time.monotonic() + BELIEVED_S, group_name_of(requester.name))
+        left_s = min(BELIEVED_S, requester.until_s - time.time())
+        return _Belief(time.monotonic() + left_s, group_name_of(requester.name))
