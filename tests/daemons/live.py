@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -126,14 +126,26 @@ class LiveCluster:
         )
 
 
-def start(directory: Path, *options: str) -> LiveCluster:
-    """Start a cluster without slurmrestd; options are those of `pyslurm-ng up`."""
+def start(
+    directory: Path,
+    *options: str,
+    wrapper: Sequence[str] = (),
+    variables: Mapping[str, str] | None = None,
+) -> LiveCluster:
+    """Start a cluster without slurmrestd; options are those of `pyslurm-ng up`.
+
+    Args:
+        wrapper: a command that starts it: the daemons are in the namespaces that it makes.
+        variables: more of the daemons' environment.
+    """
+    up = [str(BIN / "pyslurm-ng"), "up", "--dir", str(directory), "--no-web", *options]
     done = subprocess.run(
-        [str(BIN / "pyslurm-ng"), "up", "--dir", str(directory), "--no-web", *options],
+        [*wrapper, *up],
         capture_output=True,
         text=True,
         check=False,
         stdin=subprocess.DEVNULL,
+        env={**os.environ, **(variables or {})},
     )
     assert done.returncode == 0, done.stderr
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM", "SBATCH"))}

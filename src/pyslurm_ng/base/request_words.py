@@ -74,11 +74,18 @@ SAMPLING_S = 30
 """How often usage of tasks is sampled where neither slurm.conf nor the job says it."""
 
 
-def sampling_s(words: Iterable[str]) -> int | None:
-    """Return the seconds for tasks of JobAcctGatherFrequency or --acctg-freq; None: not said."""
+def sampling_s(words: Iterable[str], series: str = "task") -> int | None:
+    """Return the seconds of JobAcctGatherFrequency or --acctg-freq for a series; None: not said.
+
+    A number without a series is for tasks.
+    """
     seconds: int | None = None
     for word in words:
         kind, equals, value = word.rpartition("=")
-        if (kind == "task" or not equals) and value.isascii() and value.isdigit():
+        if (
+            (kind == series or (not equals and series == "task"))
+            and value.isascii()
+            and value.isdigit()
+        ):
             seconds = int(value)
     return seconds

@@ -29,6 +29,8 @@ class NodeMeasures:
     last_seen_us: int = 0
     cpu_load_hundredths: int = -1
     free_mem_mib: int = -1
+    watts: int = 0
+    mean_watts: int = 0
 
 
 @dataclass(slots=True)
@@ -118,7 +120,13 @@ class Soft:
     on_call: Callable[[str, int, int], None] | None = None
 
     def heard(
-        self, node_id: int, now_us: int, *, load: int = -1, free_mem_mib: int = -1
+        self,
+        node_id: int,
+        now_us: int,
+        *,
+        load: int = -1,
+        free_mem_mib: int = -1,
+        watts: tuple[int, int] | None = None,
     ) -> NodeMeasures:
         """Note that a node spoke, and what it measured if it said so."""
         measures = self.node_load.get(node_id)
@@ -130,6 +138,8 @@ class Soft:
             measures.cpu_load_hundredths = load
         if free_mem_mib >= 0:
             measures.free_mem_mib = free_mem_mib
+        if watts is not None:
+            measures.watts, measures.mean_watts = watts
         return measures
 
     def expect(self, cluster: Cluster, now_us: int) -> None:

@@ -32,6 +32,7 @@ from pyslurm_ng.d.node.accounts import Accounts
 from pyslurm_ng.d.node.credential_checks import CredentialChecks
 from pyslurm_ng.d.node.health import HealthCheck
 from pyslurm_ng.d.node.local_node import LocalNode
+from pyslurm_ng.d.node.node_meter import NodeMeter
 from pyslurm_ng.d.node.setup import Options, Setup
 from pyslurm_ng.d.requests.administration import Administration
 from pyslurm_ng.d.requests.controller_orders import ControllerOrders
@@ -132,9 +133,11 @@ class Daemon:
             lease_s=node_loss.lease_s(node.conf),
             now_s=self._loop.time(),
         )
+        self._meter = NodeMeter(node)
         self._controllers = Controllers(
             identity, node, lease, on_message=self._on_message,
             registration=registration.message, registered=lambda: self._act([]),
+            watts=self._meter.watts,
         )  # fmt: skip
         self._ends = StepEnds(node, self._act)
         self._runner = StepRunner(
@@ -147,7 +150,13 @@ class Daemon:
             identity, node, lease, obey=lambda order: self._act(obey(node.core, order, None))
         )
         self._administration = Administration(
-            options, node, lease, self._accounts, self._controllers, terminate=self._ended.set
+            options,
+            node,
+            lease,
+            self._accounts,
+            self._controllers,
+            terminate=self._ended.set,
+            reconfigured=self._meter.follow,
         )
         reader = OutputReader(node, self._credentials, self._accounts, self._runner.fork_receiver)
         self._orders = ControllerOrders(
@@ -203,6 +212,7 @@ class Daemon:
         self._loop.add_signal_handler(signal.SIGUSR2, self._node.log.reopen)
         gc.collect()
         gc.freeze()
+        self._meter.follow()
         await self._health.at_start()
         self._tell_ready()
         self._controllers.begin()
@@ -241,6 +251,7 @@ class Daemon:
         self._node.log.info("Slurmd shutdown completing")
         bg.tell_systemd("STOPPING=1")
         self._health.stop()
+        self._meter.stop()
         self._actions.close()
         tree = self._node.configured.tree
         if tree is not None:

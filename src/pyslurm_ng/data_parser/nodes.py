@@ -41,10 +41,10 @@ def node_object(row: "Row", cluster: str) -> "dict[str, Any]":
         "effective_cpus": row["cpus_effective"],
         "specialized_cpus": row["cpu_spec_list"],
         "energy": {
-            "average_watts": 0,
+            "average_watts": row["mean_watts"],
             "base_consumed_energy": 0,
             "consumed_energy": 0,
-            "current_watts": number(0),
+            "current_watts": number(row["watts"]),
             "previous_consumed_energy": 0,
             "last_collected": 0,
         },

@@ -42,6 +42,8 @@ Number64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 """What a column of a database holds; a place in its order."""
 Mebibytes = Annotated[int, Meta(ge=0, le=2**53 - 1)]
 """Memory: 8 ZiB, and with 1,024 CPUs still below 2**63."""
+Watts = Annotated[int, Meta(ge=0, le=1_000_000)]
+"""What one node draws."""
 Minutes = Number32
 """A time limit; 4294967295 is none, 4294967294 "not given". In microseconds it fits 64 bits."""
 UnixTimeUs = Annotated[int, Meta(ge=0, le=253_402_300_799_999_999)]

@@ -336,6 +336,8 @@ class Heartbeat(Struct, array_like=True, frozen=True):
     free_mem_mib: b.AmountOrNone = -1
     epoch: b.Amount = 0
     wants_answer: bool = False
+    watts: b.Watts = 0  # now, and on average since it is measured
+    mean_watts: b.Watts = 0
 
 
 # srun and commands -> node --------------------------------------------------------------------

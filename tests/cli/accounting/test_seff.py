@@ -181,17 +181,18 @@ def test_histograms_of_an_array(commands: Commands) -> None:
 
 
 def test_gpus_have_lines_where_they_were_measured() -> None:
-    """Without gres/gpuutil in the usage nothing is said of GPUs."""
+    """One busy GPU of two is half. Without gres/gpuutil in the usage nothing is said of GPUs."""
     job = {
         "job_id": 1, "array_job_id": 0, "het_job_id": 30, "het_job_offset": 1, "user": "", "uid": 5,
         "group": "", "gid": 6, "state": "COMPLETED", "exit_code": 0, "cpus_allocated": 1,
         "nodes_allocated": 1, "mem_mib": 0, "mem_is_per_cpu": 0, "start_us": SECOND,
         "end_us": 3 * SECOND, "suspended_us": SECOND, "suspend_start_us": 0,
+        "tres_allocated": "cpu=1,gres/gpu=2,gres/gpu:h100=2",
     }  # fmt: skip
     step = {
         "tasks": 1, "user_cpu_us": 0, "system_cpu_us": 0,
         "tres_usage_in_ave": "cpu=1,gres/gpumem=5,gres/gpuutil=85",
-        "tres_usage_in_tot": f"gres/gpumem={3 << 30},mem={1 << 40}",
+        "tres_usage_in_tot": f"gres/gpumem={3 << 30},gres/gpuutil=85,mem={1 << 40}",
     }  # fmt: skip
     shown = lines(Efficiency(job, [step], 0), "demo")
     assert shown[:3] == ["Job ID: 1", "Het Job ID: 30+1", "Cluster: demo"]
@@ -199,7 +200,7 @@ def test_gpus_have_lines_where_they_were_measured() -> None:
     assert "Job Wall-clock time: 00:00:01" in shown
     assert "Memory Utilized: 1.00 TB" in shown
     assert "Memory Efficiency: 0.00% of 0.00 KB (0.00 KB/node)" in shown
-    assert shown[-2:] == ["GPU Efficiency: 85.00%", "GPU Memory Utilized: 3.00 GB"]
+    assert shown[-2:] == ["GPU Efficiency: 42.50%", "GPU Memory Utilized: 3.00 GB"]
     step |= {"tres_usage_in_ave": "", "tres_usage_in_tot": ""}
     assert not any("GPU" in line for line in lines(Efficiency(job, [step], 0), "d"))
 

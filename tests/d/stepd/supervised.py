@@ -84,12 +84,13 @@ class Template:
             "env": [b"PATH=/usr/bin:/bin"], "nice": 100, "script": script.encode(),
             "spool": str(self.directory / f"job{self._job:05d}"), "append": False, "route": None,
             "label": False, "label_width": 1, "kill_wait": 1, "unkillable_s": 10, "cgroup": None,
-            "acct": True, "acct_every": 30, "memory_limit_kib": 0, "task_prologs": [],
+            "acct": True, "acct_every": 30, "memory_limit_kib": 0, "meter": None,
+            "task_prologs": [],
             "task_epilogs": [], "pty": False, "rows": 0, "columns": 0, "is_batch": True,
             "no_kill": False,
             "oom_kill_step": False, "waits_for_children": False,
             "programs": [["x"]],
-            "mpi": None, "x11": None, "plugins": None, "frequency": None,
+            "mpi": None, "x11": None, "plugins": None, "frequency": None, "clocks": None,
             "tasks": [{**PLAIN, "task": 0, "local": 0, "out": out, "err": out}],
         }  # fmt: skip
         return {**base, **more}

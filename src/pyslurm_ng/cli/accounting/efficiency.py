@@ -13,7 +13,7 @@ JOB_COLUMNS = (
     "sluid", "user", "group", "uid", "gid", "name", "state", "exit_code", "cpus_allocated",
     "cpus_requested",
     "nodes_allocated", "nodes_requested", "mem_mib", "mem_is_per_cpu", "start_us", "end_us",
-    "suspended_us", "suspend_start_us", "time_limit_min",
+    "suspended_us", "suspend_start_us", "time_limit_min", "tres_allocated",
 )  # fmt: skip
 STEP_COLUMNS = (
     "step_id", "tasks", "user_cpu_us", "system_cpu_us", "tres_usage_in_ave", "tres_usage_in_tot",
@@ -29,7 +29,7 @@ class Efficiency:
         wall_s: run time without suspension.
         memory_kib: the most that the tasks of one step had together.
         memory_limit_kib: what the job was given.
-        gpu_percent: how busy its GPUs were, None where that was not measured.
+        gpu_percent: how busy all its GPUs were on average, None where that was not measured.
         gpu_memory_kib: the most that its tasks had on GPUs together, None likewise.
     """
 
@@ -47,9 +47,13 @@ class Efficiency:
         self.memory_kib = max([0, *(_amount(step, "tot", "mem") // 1024 for step in steps)])
         units = self.cpus if job["mem_is_per_cpu"] else self.nodes
         self.memory_limit_kib: int = job["mem_mib"] * 1024 * units
-        busy = [_usage(step, "ave", "gres/gpuutil") for step in steps]
+        gpus = tres_count(job["tres_allocated"], "gres/gpu")
         gpu_memory = [_usage(step, "tot", "gres/gpumem") for step in steps]
-        self.gpu_percent = max((int(text) for text in busy if text.isdigit()), default=None)
+        # A task's utilisation is the sum over its GPUs, a step's the sum over its tasks.
+        busy = [_usage(step, "tot", "gres/gpuutil") for step in steps]
+        self.gpu_percent = max(
+            (int(text) / max(1, gpus) for text in busy if text.isdigit()), default=None
+        )
         self.gpu_memory_kib = max(
             (int(text) // 1024 for text in gpu_memory if text.isdigit()), default=None
         )
@@ -109,6 +113,15 @@ def _usage(step: "Row", what: str, name: str) -> str:
         if key == name:
             return str(value)
     return ""
+
+
+def tres_count(text: str, name: str) -> int:
+    """Return how much of one TRES a list such as `cpu=4,gres/gpu=2` has."""
+    for word in text.split(","):
+        key, _, value = word.partition("=")
+        if key == name and value.isdigit():
+            return int(value)
+    return 0
 
 
 def _amount(step: "Row", what: str, name: str) -> int:

@@ -110,7 +110,7 @@ def node_lines(row: "Row", dates: Dates, detail: int) -> "list[str]":
         f" SuspendTime={'INFINITE' if suspend_s == INFINITE else suspend_s}",
         f"CfgTRES={row['tres']}",
         f"AllocTRES={row['tres_alloc']}",
-        "CurrentWatts=0 AveWatts=0",
+        f"CurrentWatts={row['watts']} AveWatts={row['mean_watts']}",
     ]
     if row["reason"]:
         stamp = f" [{user_name(row['reason_uid'])}@{dates.text(row['reason_us'])}]"

@@ -113,11 +113,11 @@ SETTINGS = frozenset(
 )
 """Options for the command itself: kept as text in `Options.settings`."""
 
-RECORDED = frozenset(("bb", "bbf", "delay-boot", "gpu-freq", "network", "profile"))
+RECORDED = frozenset(("bb", "bbf", "delay-boot", "network", "profile"))
 """Options that are kept with the job and shown, but have no effect yet, or not all of it.
 
 In Slurm they have none, either, without the plugin or program that acts by them: BurstBufferType,
-RebootProgram, NodeFeaturesPlugins, AutoDetect=nvml, SwitchType and AcctGatherProfileType.
+RebootProgram, NodeFeaturesPlugins, SwitchType and AcctGatherProfileType.
 """
 
 NAMED = frozenset(("bb", "bbf"))

@@ -21,13 +21,14 @@ CLUSTER = Keys(
         AccountingStorageBackupHost AccountingStorageEnforce AccountingStorageExternalHost
         AccountingStorageHost AccountingStorageParameters
         AccountingStoragePort AccountingStorageTRES
-        AccountingStorageType AccountingStoreFlags AllowSpecResourcesUsage AuthAltParameters
+        AccountingStorageType AccountingStoreFlags AcctGatherEnergyType AcctGatherNodeFreq
+        AllowSpecResourcesUsage AuthAltParameters
         AuthAltTypes AuthInfo AuthType
         BcastExclude BcastParameters CliFilterParameters CliFilterPlugins
         ClusterName CompleteWait CpuFreqDef CpuFreqGovernors DefCpuPerGPU
         DefMemPerCPU DefMemPerGPU DefMemPerNode DependencyParameters DisableRootJobs
         EnforcePartLimits Epilog EpilogSlurmctld EpilogTimeout FairShareDampeningFactor
-        FirstJobId GresTypes
+        FirstJobId GpuFreqDef GresTypes
         GroupUpdateTime HealthCheckInterval HealthCheckNodeState HealthCheckProgram
         HealthCheckTimeout InactiveLimit InteractiveStepOptions JobAcctGatherFrequency
         JobAcctGatherParams JobAcctGatherType JobCompLoc JobCompType JobFileAppend JobRequeue
@@ -74,10 +75,8 @@ CLUSTER = Keys(
     accepted={
         "AccountingStoragePass": "slurmctld and slurmdbd share the key or munge of the cluster",
         "AccountingStorageUser": "Slurm does not use it with slurmdbd, either",
-        "AcctGatherEnergyType": _NO_GATHER,
         "AcctGatherFilesystemType": _NO_GATHER,
         "AcctGatherInterconnectType": _NO_GATHER,
-        "AcctGatherNodeFreq": _NO_GATHER,
         "AcctGatherProfileType": _NO_GATHER,
         "BatchStartTimeout": "a launch is repeated until its node answers or is down",
         "BurstBufferType": "there are no burst buffers; what jobs ask for is kept and shown",

@@ -204,12 +204,24 @@ SLURM_WORDS: dict[str, Words] = {
         same=named("alloc any cycle idle mixed reboot_only start_only"),
         differs={"nondrained_idle": "as IDLE: whether a node is drained only slurmctld knows"},
     ),
+    "AcctGatherEnergyType": Words(
+        same=named("pm_counters rapl"),
+        differs={
+            "gpu": "NVML is asked; a step has the energy of its own GPUs",
+            "ipmi": "the BMC is asked by ipmi-dcmi or ipmitool",
+        },
+        refused={"xcc": "no energy would be counted; allowed: gpu, ipmi, pm_counters, rapl"},
+    ),
     "JobAcctGatherFrequency": Words(
         same=named("task"),
-        accepted=dict.fromkeys(("energy", "network", "filesystem"), "only tasks are sampled"),
+        differs={"energy": "sources are read every five seconds, or more often if it says so"},
+        accepted={
+            "network": "networks are not sampled",
+            "filesystem": "file systems are not sampled",
+        },
     ),
     "JobAcctGatherParams": Words(
-        same=named("overmemorykill"),
+        same=named("disablegpuacct overmemorykill"),
         accepted={"usepss": "memory is counted as RSS", "noshared": "memory is counted as RSS"},
     ),
     "JobAcctGatherType": Words(

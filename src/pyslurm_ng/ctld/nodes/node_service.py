@@ -209,7 +209,11 @@ class NodeService:
     def _heartbeat(self, node_id: int, name: str, message: Heartbeat) -> None:
         now_us = self._clock.now_us()
         self._soft.heard(
-            node_id, now_us, load=message.load_hundredths, free_mem_mib=message.free_mem_mib
+            node_id,
+            now_us,
+            load=message.load_hundredths,
+            free_mem_mib=message.free_mem_mib,
+            watts=(message.watts, message.mean_watts),
         )
         node = self._writer.cluster.node(node_id)
         is_known = name in self._sender.nodes

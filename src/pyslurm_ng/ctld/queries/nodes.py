@@ -90,10 +90,13 @@ NODE_FIXED = (
     "suspend_time_s",
     "cpu_bind",
 )
-NODE_SOFT = ("cpu_load_hundredths", "free_mem_mib", "last_seen_us", "is_planned", "is_blocked")
+NODE_SOFT = (
+    "cpu_load_hundredths", "free_mem_mib", "last_seen_us", "watts", "mean_watts", "is_planned",
+    "is_blocked",
+)  # fmt: skip
 NODE_FIELDS = [*NODE_FIXED, *NODE_SOFT]
 _NODE_HEAD = array_head(len(NODE_FIELDS))
-_NO_LOAD = (-1, -1, 0)
+_NO_LOAD = (-1, -1, 0, 0, 0)
 
 PARTITION_FIELDS = [
     "name",
@@ -212,7 +215,13 @@ def _node_records(cluster: Cluster, soft: Soft, conf: SlurmConf, nodes: list[Nod
         fresh = (
             _NO_LOAD
             if load is None
-            else (load.cpu_load_hundredths, load.free_mem_mib, load.last_seen_us)
+            else (
+                load.cpu_load_hundredths,
+                load.free_mem_mib,
+                load.last_seen_us,
+                load.watts,
+                load.mean_watts,
+            )
         )
         parts.append(elements((*fresh, node.node_id in planned, node.node_id in blocked)))
     return b"".join(parts)

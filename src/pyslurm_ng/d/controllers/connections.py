@@ -33,6 +33,7 @@ class Controllers:
         on_message: called with each message of a controller.
         registration: what to register with.
         registered: called when a controller knows us (again).
+        watts: returns what the node draws now and on average, for heartbeats.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Controllers:
         on_message: Callable[[msgspec.Struct, Peer, Answer], None],
         registration: Callable[[], nm.RegisterNode],
         registered: Callable[[], None],
+        watts: Callable[[], tuple[int, int]],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._node = node
@@ -53,6 +55,7 @@ class Controllers:
         self._lease = lease
         self._registration = registration
         self._on_registered = registered
+        self._watts = watts
         self._endpoint = Endpoint(
             identity,
             audience=f"slurmd:{node.name}",
@@ -153,7 +156,8 @@ class Controllers:
             sensors.load_hundredths(),
             sensors.free_mem_mib(),
             self._core.epoch,
-            wants_answer=self._lease.is_kept,
+            self._lease.is_kept,
+            *self._watts(),
         )
         if beat.wants_answer:
             self._endpoint.request(self.primary, beat, self._heartbeat_s, self._beat_heard)

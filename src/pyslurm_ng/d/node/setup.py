@@ -17,6 +17,7 @@ from pyslurm_ng.d.node.bad_setup import BadSetup
 from pyslurm_ng.d.node.dynamic_node import with_dynamic_node
 from pyslurm_ng.d.node.launch_plugins import launch_plugins
 from pyslurm_ng.d.spec.node_setup import NodeSetup
+from pyslurm_ng.d.spec.step_clocks import words_of
 from pyslurm_ng.model.node import NodeGres
 
 _USUAL_PORT = 6818
@@ -70,6 +71,9 @@ def load_setup(options: Options) -> Setup:
         raise BadSetup(problems)
     conf = load_slurm_conf(options.conf_path)
     _check_mpi(conf)
+    if conf.gpu_freq_def and words_of(conf.gpu_freq_def) is None:
+        text = "low, medium, high, highm1, MHz and memory= of these are allowed"
+        raise BadSetup([f"GpuFreqDef={conf.gpu_freq_def}: {text}"])
     host = os.uname().nodename.partition(".")[0]
     dynamic_line = ""
     if options.is_dynamic:

@@ -18,6 +18,7 @@ class Administration:
 
     Args:
         terminate: ends slurmd.
+        reconfigured: called when another configuration is in force.
     """
 
     def __init__(
@@ -28,6 +29,7 @@ class Administration:
         accounts: Accounts,
         controllers: Controllers,
         terminate: Callable[[], None],
+        reconfigured: Callable[[], None],
     ) -> None:
         self._options = options
         self._node = node
@@ -35,6 +37,7 @@ class Administration:
         self._accounts = accounts
         self._controllers = controllers
         self._terminate = terminate
+        self._reconfigured = reconfigured
 
     def register(self) -> None:
         """Tell the controller again what this node is and what runs here."""
@@ -53,6 +56,7 @@ class Administration:
         conf = setup.node.conf
         self._node.use(setup)
         self._accounts.forget()
+        self._reconfigured()
         self._lease.is_kept = node_loss.policy(conf) == node_loss.LEASE
         self._lease.lease_s = node_loss.lease_s(conf)
         self._controllers.register()

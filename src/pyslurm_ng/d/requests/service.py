@@ -307,7 +307,9 @@ class NodeStreams:
         if not answer:
             call.error(Errno.ESLURM_INVALID_JOB_ID, "Invalid job id specified")
             return
-        usage = usage_of_tasks(list(answer["usage"]), self._node.name)
+        usage = usage_of_tasks(
+            list(answer["usage"]), self._node.name, energy_j=answer.get("energy_j", 0)
+        )
         call.reply(nm.StepUsage(self._node.name, usage, answer.get("pids", [])))
 
     async def _attach(self, call: Call, request: nm.AttachStep) -> None:

@@ -23,7 +23,9 @@ from pyslurm_ng.d.host.gpu_binding import TaskGpus, gpu_line, near_gpus, task_gp
 from pyslurm_ng.d.spec import (
     environment,
     job_counts,
+    step_clocks,
     step_frequency,
+    step_meter,
     step_mpi,
     step_x11,
     task_binding,
@@ -83,6 +85,7 @@ def _base(
         "acct": is_counted,
         "acct_every": every,
         "memory_limit_kib": limit_kib,
+        "meter": step_meter.meter_spec(setup, credential) if is_counted else None,
         "oom_kill_step": False,
         "is_batch": credential.step_id == STEP_BATCH,
         "task_prologs": [("TaskProlog", conf.task_prolog)] if conf.task_prolog else [],
@@ -242,6 +245,7 @@ def batch_spec(
         "x11": None,
         "plugins": setup.plugins,
         "frequency": step_frequency.frequency_spec(setup, STEP_BATCH, variables, cpus),
+        "clocks": step_clocks.clocks_spec(setup, credential, variables),
         "tasks": [
             {
                 "task": 0,
@@ -341,6 +345,7 @@ def step_spec(
         "frequency": step_frequency.frequency_spec(
             setup, credential.step_id, variables, setup.host.of_mask(_cores(setup, credential))
         ),
+        "clocks": step_clocks.clocks_spec(setup, credential, variables),
     }
     if request.task_prolog:
         spec["task_prologs"].append(("--task-prolog", request.task_prolog))

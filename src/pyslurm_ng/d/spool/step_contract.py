@@ -98,6 +98,7 @@ class StepBase(TypedDict):
     acct: bool
     acct_every: int  # seconds; 0: never
     memory_limit_kib: int
+    meter: MeterSpec | None
     oom_kill_step: bool
     is_batch: bool
     task_prologs: list[tuple[str, str]]  # what it is called, and the program
@@ -144,6 +145,27 @@ class FrequencySpec(TypedDict):
     is_asked: bool  # by the user; else by CpuFreqDef
 
 
+class MeterSpec(TypedDict):
+    """What of the file of the node's meter is a step's own; see `d.meter.snapshot`."""
+
+    path: str
+    gpus: list[int]  # numbers of device files
+    gpu_use: bool
+    node_energy: bool
+    gpu_energy: bool
+
+
+class ClocksSpec(TypedDict):
+    """What a step's GPUs are set to: `low`, `medium`, `highm1`, `high` or MHz; "" for as is."""
+
+    command: list[str]  # of `d.meter.clocks`
+    gpus: list[int]  # numbers of device files
+    graphics: str
+    memory: str
+    is_verbose: bool
+    is_asked: bool  # by the user; else by GpuFreqDef
+
+
 class StepSpec(StepBase):
     """All that a supervisor is told: the first record of its step's file."""
 
@@ -172,6 +194,7 @@ class StepSpec(StepBase):
     x11: X11Spec | None
     plugins: PluginsSpec | None
     frequency: FrequencySpec | None
+    clocks: ClocksSpec | None
 
 
 class FileSpec(TypedDict):

@@ -42,7 +42,13 @@ class StepNotices:
 
     def say(self, text: str) -> None:
         """Write a line in the form of slurmstepd's, to srun or into the step's stderr."""
-        line = notice(text)
+        self._send(notice(text))
+
+    def show(self, text: str) -> None:
+        """Write a line that the user has asked for, to srun or into the step's stderr."""
+        self._send(f"{text}\n".encode("utf-8", "surrogateescape"))
+
+    def _send(self, line: bytes) -> None:
         self._readers.notice(line)
         if self.link is not None and self.link.is_open:
             self.link.send(step_io.pack(step_io.NOTICE, step_io.ALL, line))

@@ -67,7 +67,11 @@ class StepOrders:
             self._tell(self._reader(order["tag"], order["route"]))
         elif order["do"] == "usage":
             self._usage.measure()
-            usage = {"usage": self._usage.rows(), "pids": self._processes.living()}
+            usage = {
+                "usage": self._usage.rows(),
+                "pids": self._processes.living(),
+                "energy_j": self._usage.energy_j(),
+            }
             self._tell({"did": "usage", "tag": order["tag"], **usage})
 
     def _reader(self, tag: int, route: "Route | None") -> "dict[str, Any]":

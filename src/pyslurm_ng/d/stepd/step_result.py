@@ -43,7 +43,9 @@ class StepResult:
             status = OOM_STATUS
         return status
 
-    def record(self, status: int, ntasks: int, usage: "list[Any] | None") -> "dict[str, Any]":
+    def record(
+        self, status: int, ntasks: int, usage: "list[Any] | None", energy_j: int
+    ) -> "dict[str, Any]":
         """Return the record of the step's end."""
         return {
             "kind": "end",
@@ -54,4 +56,5 @@ class StepResult:
             "end_us": self._end_us,
             "usage": usage,
             "ntasks": ntasks,
+            "energy_j": energy_j,
         }

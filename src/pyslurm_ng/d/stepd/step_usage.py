@@ -1,10 +1,11 @@
 """What a step's tasks use, sampled while they run and counted by the kernel at their end.
 
 Each task has rss_kib, virtual_kib, pages, cpu_us, read_bytes and written_bytes, and after its end
-user_us and system_us.
+user_us and system_us. A task with GPUs has gpu_percent, gpu_mean_percent and gpu_memory_kib, too.
 """
 
 from pyslurm_ng.base.numbers import END_OVER_MEMORY
+from pyslurm_ng.d.stepd.step_meter import StepMeter
 from pyslurm_ng.daemon.process_tree import descendants, own_peak_kib, sample
 
 TYPE_CHECKING = False
@@ -40,6 +41,7 @@ class StepUsage:
         self._notices = notices
         self._result = result
         self._peaks: dict[int, dict[str, int]] = {}
+        self._meter = StepMeter(spec.get("meter"))
         self._own_rss_kib = own_peak_kib()
 
     def begin(self) -> None:
@@ -52,6 +54,11 @@ class StepUsage:
         """Return (task, usage) for each task."""
         return list(self._peaks.items())
 
+    def energy_j(self) -> int:
+        """Return the joules of the step on this node so far; 0 where they are not measured."""
+        self._meter.look()
+        return self._meter.energy_j()
+
     def _sample(self) -> None:
         self.measure()
         if self._tasks.by_pid:
@@ -61,13 +68,16 @@ class StepUsage:
     def measure(self) -> None:
         """Measure all tasks now."""
         total_kib = 0
+        self._meter.look()
         for pid, task in self._tasks.by_pid.items():
-            use = sample([pid, *descendants(pid)])
+            pids = [pid, *descendants(pid)]
+            use = sample(pids)
             total_kib += use.rss_kib
             peaks = self._peaks.setdefault(task.task, {})
             for name in ("rss_kib", "virtual_kib", "pages", "cpu_us", "read_bytes",
                          "written_bytes"):  # fmt: skip
                 peaks[name] = max(peaks.get(name, 0), getattr(use, name))
+            peaks.update(self._meter.add(task.task, pids))
         limit_kib = self._spec["memory_limit_kib"]
         if limit_kib and total_kib > limit_kib and not self._ending.is_dying:
             self._end_over_limit(total_kib, limit_kib)
@@ -84,6 +94,8 @@ class StepUsage:
     def count(self, task: "Task", rusage: "Any") -> None:
         """Add what the kernel counted for a task and the descendants that it waited for."""
         peaks = self._peaks.setdefault(task.task, {})
+        self._meter.look()
+        peaks.update(self._meter.add(task.task, []))
         peaks["user_us"] = int(rusage.ru_utime * 1e6)
         peaks["system_us"] = int(rusage.ru_stime * 1e6)
         # Between vfork and exec a task shares our memory, and the kernel counts that as its peak.

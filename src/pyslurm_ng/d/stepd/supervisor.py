@@ -24,6 +24,7 @@ from pyslurm_ng.d.stepd.own_process import identity_of
 from pyslurm_ng.d.stepd.slurmd_channel import SlurmdChannel
 from pyslurm_ng.d.stepd.srun_session import SrunSession
 from pyslurm_ng.d.stepd.step_cgroup import StepCgroup
+from pyslurm_ng.d.stepd.step_clocks import StepClocks
 from pyslurm_ng.d.stepd.step_ending import StepEnding
 from pyslurm_ng.d.stepd.step_faults import StepFaults
 from pyslurm_ng.d.stepd.step_frequency import StepFrequency
@@ -72,6 +73,7 @@ class Step:
         self._processes = processes = StepProcesses(cgroup, writer)
         self._ending = ending = StepEnding(loop, spec, tasks, processes, notices, result)
         self._frequency = StepFrequency(spec.get("frequency"))
+        self._clocks = StepClocks(loop, spec.get("clocks"), processes, ending)
         self._usage = usage = StepUsage(loop, spec, tasks, ending, notices, result)
         self._orders = orders = StepOrders(
             spec, tasks, processes, ending, usage, notices, readers, self._slurmd.tell
@@ -110,6 +112,7 @@ class Step:
         if self._plugins is not None:
             self._try(self._plugins.finish)
         self._try(self._frequency.restore)
+        self._try(self._clocks.restore)
         self._try(self._end_streams)
         self._finish()
         self._try(self._readers.linger)
@@ -136,9 +139,12 @@ class Step:
 
     def _begin(self) -> None:
         text = self._frequency.set()
+        clocks, problems = self._clocks.set()
         self._start.run()
-        if text:
-            self._notices.say(text)
+        for line in clocks:
+            self._notices.show(line)
+        for problem in filter(None, (text, *problems)):
+            self._notices.say(problem)
         self._usage.begin()
 
     def _serve(self) -> None:
@@ -212,7 +218,7 @@ class Step:
         if self._spec["script"]:
             self._try(lambda: remove_script(self._spec["spool"]))
         usage = self._usage.rows() if self._spec["acct"] else None
-        end = self._result.record(status, len(tasks), usage)
+        end = self._result.record(status, len(tasks), usage, self._usage.energy_j())
         try:
             try:
                 step_record.append(self._path, end)

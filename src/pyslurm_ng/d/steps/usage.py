@@ -7,17 +7,24 @@ from typing import Any
 
 from pyslurm_ng.model.job import Usage
 
+_MOST_JOULES = 10**15
+"""A megawatt for thirty years: a counter that says more is wrong."""
+
 
 def usage_of(end: Mapping[str, Any], node_name: str) -> Usage | None:
     """Return the usage in an `end` record, None where nothing was counted."""
     rows = end.get("usage")
     if rows is None:
         return None
-    return usage_of_tasks(rows, node_name, end.get("ntasks", 0))
+    return usage_of_tasks(rows, node_name, end.get("ntasks", 0), energy_j=end.get("energy_j", 0))
 
 
 def usage_of_tasks(
-    counted_tasks: list[tuple[int, Mapping[str, int]]], node_name: str, ntasks: int = 0
+    counted_tasks: list[tuple[int, Mapping[str, int]]],
+    node_name: str,
+    ntasks: int = 0,
+    *,
+    energy_j: int = 0,
 ) -> Usage:
     """Return usage of tasks as sums, averages and extremes.
 
@@ -44,6 +51,13 @@ def usage_of_tasks(
     cpu, cpu_task = min(
         ((counts.get("cpu_us", 0), task) for task, counts in by_task), default=(0, 0)
     )
+    gpus: dict[str, Any] = {}
+    if any("gpu_percent" in counts for _, counts in by_task):
+        gpus = {
+            **largest("gpu_percent", "gpu_util"),
+            **largest("gpu_memory_kib", "gpu_mem", "_kib"),
+        }
+        gpus["ave_gpu_util"] = total("gpu_mean_percent") // count
     return Usage(
         user_us=total("user_us"),
         system_us=total("system_us"),
@@ -57,4 +71,6 @@ def usage_of_tasks(
         **largest("pages", "pages"),
         **largest("read_bytes", "disk_read"),
         **largest("written_bytes", "disk_write"),
+        **gpus,
+        energy_j=min(max(0, energy_j), _MOST_JOULES),
     )
