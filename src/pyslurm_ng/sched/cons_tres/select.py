@@ -264,11 +264,14 @@ def _even_tasks(
     """Give a task to each node and the others round by round, as evenly as nodes can bear."""
     task_counts = [1] * len(chosen)
     while task_count:
-        before = task_count
-        for index, (_, fit) in enumerate(chosen):
-            if task_count and task_counts[index] < fit:
-                task_counts[index] += 1
-                task_count -= 1
-        if task_count == before:
+        room = [index for index, (_, fit) in enumerate(chosen) if task_counts[index] < fit]
+        if not room:
             return None
+        # Whole rounds at once: under overcommit a job may have millions of tasks.
+        least = min(chosen[index][1] - task_counts[index] for index in room)
+        each = max(1, min(least, task_count // len(room)))
+        for index in room:
+            more = min(each, task_count)
+            task_counts[index] += more
+            task_count -= more
     return [(node, count) for (node, _), count in zip(chosen, task_counts, strict=True)]
