@@ -105,6 +105,9 @@ def test_json_is_as_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
         ("-n -P -o account,user -A chem", ["chem|"]),
         ("-n -P -o account,user -A chem,root -a", ["root|", " root|root", " chem|", "  chem|bob"]),
         ("-n -P -o account,user -A nowhere", []),
+        ("-n -P -o account,user -u 0", ["root|", " root|root", " chem|", " physics|"]),
+        ("-n -P -o account,user --accounts= -a", []),
+        ("-n -P -o account,user --users=", ["root|", " chem|", " physics|"]),
     ],
 )
 def test_chooses_associations(

@@ -59,9 +59,11 @@ def test_a_sluid_names_a_job(store: Database) -> None:
     assert made.lines == [" Modified jobs...", "  2 submitted at 2026-11-20T12:20:00"]
 
 
-def test_an_empty_list_of_jobs_names_none(store: Database) -> None:
+@pytest.mark.parametrize("condition", ["jobid=", "user=", "wckey=", "cluster=", "jobid=1 user="])
+def test_an_empty_condition_names_no_job(store: Database, condition: str) -> None:
     """A script whose variable is empty must not change every job of the cluster."""
-    assert manage(store, "modify job where jobid= set comment=x").error_lines == NOTHING
+    line = f"modify job where {condition} set comment=x"
+    assert manage(store, line).error_lines == NOTHING
     assert [row[1] for row in told(store)] == ["", ""]
 
 

@@ -15,6 +15,7 @@ from pyslurm_ng.cli.command import (
     read_conf,
     say,
     split_list,
+    uid_of,
     user_name,
     write_bytes,
 )
@@ -55,7 +56,7 @@ def main(argv: "list[str]") -> int:
         )
     flags = {flag.upper() for flag in split_list(conf.get("PriorityFlags", ""))}
     is_fair_tree = flags.isdisjoint({"NO_FAIR_TREE", "DEPTH_OBLIVIOUS"})
-    accounts, users = split_list(options.get("accounts", "")), _users(options)
+    accounts, users = _accounts(options), _users(options)
     if "verbose" in options:
         _say_request(users, accounts)
     with_name = names_clusters(options)
@@ -79,34 +80,42 @@ def main(argv: "list[str]") -> int:
     return on_clients(clusters, show, is_apart=with_name)()
 
 
-def _users(options: "OptionValues") -> "list[str]":
-    """Return the users to show, all if empty: those named, or the one who asks."""
+def _accounts(options: "OptionValues") -> "list[str] | None":
+    """Return the accounts to show, None for all."""
+    return split_list(options["accounts"]) if "accounts" in options else None
+
+
+def _users(options: "OptionValues") -> "list[str] | None":
+    """Return the users to show, None for all: those named or numbered, or the one who asks."""
     if "users" in options:
-        return split_list(options["users"])
+        words = split_list(options["users"])
+        return [user_name(uid_of(word)) if word.isdigit() else word for word in words]
     if "all" in options:
-        return []
+        return None
     return [user_name(os.getuid())]
 
 
-def _say_request(users: "list[str]", accounts: "list[str]") -> None:
+def _say_request(users: "list[str] | None", accounts: "list[str] | None") -> None:
     """Print what -v prints first."""
     for kind, names in (("Users", users), ("Accounts", accounts)):
         say(f"{kind} requested:")
-        for name in names or ["all"]:
+        for name in names if names is not None else ["all"]:
             say(f"\t: {name}")
 
 
 def _chosen(
-    rows: "list[Row]", options: "OptionValues", users: "list[str]", accounts: "list[str]"
+    rows: "list[Row]",
+    options: "OptionValues",
+    users: "list[str] | None",
+    accounts: "list[str] | None",
 ) -> "list[Row]":
     """Return the associations to show, each with `depth`, the number of shown ones above it."""
-    of_users, of_accounts = set(users), set(accounts)
     depths: dict[int, int] = {}
     chosen = []
     for row in rows:
-        if of_accounts and row["account"] not in of_accounts:
+        if accounts is not None and row["account"] not in accounts:
             continue
-        if row["user"] and of_users and row["user"] not in of_users:
+        if row["user"] and users is not None and row["user"] not in users:
             continue
         if "Users" in options and not row["user"]:
             continue

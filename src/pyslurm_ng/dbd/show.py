@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from pyslurm_ng.base.units import format_seconds, whole_number
+from pyslurm_ng.base.units import format_seconds
 from pyslurm_ng.dbd import (
     change_rows,
     federation_listing,
@@ -24,6 +24,7 @@ from pyslurm_ng.dbd import (
     reservation_listing,
     schema,
 )
+from pyslurm_ng.dbd.admin import conditions, wckeys
 from pyslurm_ng.dbd.admin.change import Actor, RefusedError, refuse_denied
 from pyslurm_ng.dbd.admin.runs import ids_of
 from pyslurm_ng.dbd.admin.users import LEVEL_NAMES, level_of
@@ -103,6 +104,8 @@ def list_entities(
         time.time_ns() // 1000,
     )
     fields, rows = lister(asked)
+    if conditions.is_nothing(where, but="Users" if request.entity == "association" else ""):
+        rows = []
     if request.entity in ("event", "instance") and "events" in private and not actor.is_operator:
         rows = []
     records = b"".join(_encode([row.get(name) for name in fields]) for row in rows)
@@ -151,8 +154,9 @@ def _association_rows(asked: Asked, where: Callable[[Row, Tree], bool]) -> list[
     rows = []
     for cluster_id, cluster in asked.clusters():
         tree = Tree(asked.connection, cluster_id)
+        is_wanted = conditions.of_associations(tree, asked.where)
         for row in tree.rows.values():
-            if where(row, tree) and asked.sees(row["user"], row["account"]):
+            if is_wanted(row) and where(row, tree) and asked.sees(row["user"], row["account"]):
                 rows.append(association_row(cluster, tree, row, own_only))
     return rows
 
@@ -160,10 +164,7 @@ def _association_rows(asked: Asked, where: Callable[[Row, Tree], bool]) -> list[
 def _associations(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     where = asked.where
     accounts, users = where.values("Accounts", lower=True), where.users("Users")
-    partitions = where.values("Partitions")
     ids = set(history_rows.ids_of(where, "AssocId"))
-    parents = where.values("Parents", lower=True)
-    qos, default_qos = where.values("QosLevel", lower=True), where.values("DefaultQOS", lower=True)
     is_of_accounts = where.last("Users") == ""
 
     def is_wanted(row: Row, tree: Tree) -> bool:
@@ -175,11 +176,7 @@ def _associations(asked: Asked) -> tuple[Iterable[str], list[Row]]:
             in_account
             and (not users or row["user"] in users)
             and not (is_of_accounts and row["user"])
-            and (not partitions or row["partition"] in partitions)
             and (not ids or row["id"] in ids)
-            and (not parents or tree.parent_account(row) in parents)
-            and (not qos or any(tree.qos_names[qos_id] in qos for qos_id in tree.qos_ids(row)))
-            and (not default_qos or tree.default_qos(row) in default_qos)
             and ("onlydefaults" not in asked.flags or bool(row["is_default"]))
         )
 
@@ -192,17 +189,13 @@ def _users(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     levels = [LEVEL_NAMES[level_of(word)] for word in where.values("AdminLevel")]
     defaults = where.values("DefaultAccount", lower=True)
     tied_rows: dict[str, list[Row]] = {}
-    accounts, partitions = where.values("Accounts", lower=True), where.values("Partitions")
+    accounts = where.values("Accounts", lower=True)
     with_associations = "withassoc" in asked.flags
-    restricts = bool(accounts or partitions or "Clusters" in where)
+    restricts = any(key in where for key in ("Accounts", "Clusters", *conditions.OF_ASSOCIATIONS))
     if with_associations or restricts:
         rows = _association_rows(
             asked,
-            lambda row, _: (
-                bool(row["user"])
-                and (not accounts or row["account"] in accounts)
-                and (not partitions or row["partition"] in partitions)
-            ),
+            lambda row, _: bool(row["user"]) and (not accounts or row["account"] in accounts),
         )
         for row in rows:
             tied_rows.setdefault(row["User"], []).append(row)
@@ -216,6 +209,7 @@ def _users(asked: Asked) -> tuple[Iterable[str], list[Row]]:
             defaults_of[record.name] = defaults_of[record.name] or record.default_account
             levels_of[record.name] = record.admin_level
             keys_of[record.name] = keys_of.get(record.name, "") or record.default_wckey
+    owners = wckeys.owners(asked.connection, asked.clusters(), where.values("WCKeys"))
     shown: list[Row] = []
     for name, level in levels_of.items():
         own = {
@@ -230,6 +224,7 @@ def _users(asked: Asked) -> tuple[Iterable[str], list[Row]]:
             or (levels and level not in levels)
             or (defaults and own["DefaultAccount"] not in defaults)
             or (restricts and name not in tied_rows)
+            or ("WCKeys" in where and name not in owners)
             or not asked.sees(name, "")
         ):
             continue
@@ -260,17 +255,11 @@ def _accounts(asked: Asked) -> tuple[Iterable[str], list[Row]]:
             coordinators.setdefault(name, []).append(user)
     with_associations = "withassoc" in asked.flags
     tied_rows: dict[str, list[Row]] = {}
-    users, parents = where.users("Users"), where.values("Parents", lower=True)
-    if with_associations or users or parents or "Clusters" in where:
-        for row in _association_rows(
-            asked,
-            lambda row, tree: (
-                (not users or row["user"] in users)
-                and (not parents or tree.parent_account(row) in parents)
-            ),
-        ):
+    users = where.users("Users")
+    restricts = any(key in where for key in ("Users", "Clusters", *conditions.OF_ASSOCIATIONS))
+    if with_associations or restricts:
+        for row in _association_rows(asked, lambda row, _: not users or row["user"] in users):
             tied_rows.setdefault(row["Account"], []).append(row)
-    restricts = bool(users or parents or "Clusters" in where)
     shown: list[Row] = []
     for account in asked.connection.execute(query):
         own = {
@@ -328,24 +317,11 @@ def _wckeys(asked: Asked) -> tuple[Iterable[str], list[Row]]:
 
 
 def _clusters(asked: Asked) -> tuple[Iterable[str], list[Row]]:
-    names = asked.where.values("Names", lower=True)
-    classes = tuple(word.lower() for word in asked.where.values("Classification"))
-    flags = [word.lower() for word in asked.where.values("Flags")]
-    versions = asked.where.values("RPCVersions")
-    federations = asked.where.values("Federation", lower=True)
     table = schema.clusters
     query = sa.select(table).where(table.c.is_deleted == 0).order_by(table.c.name)
     shown = []
     for cluster in asked.connection.execute(query):
-        if federations and cluster.federation not in federations:
-            continue
-        if (names and cluster.name not in names) or (
-            classes and not cluster.classification.lower().startswith(classes)
-        ):
-            continue
-        if (flags and not any(flag in cluster.flags.lower().split(",") for flag in flags)) or (
-            versions and str(cluster.rpc_version) not in versions
-        ):
+        if not conditions.is_cluster(cluster, asked.where):
             continue
         tree = Tree(asked.connection, cluster.id)
         root = tree.find("root")
@@ -380,20 +356,10 @@ def _clusters(asked: Asked) -> tuple[Iterable[str], list[Row]]:
 
 
 def _qos(asked: Asked) -> tuple[Iterable[str], list[Row]]:
-    where = asked.where
     table = schema.qos
-    query = sa.select(table).order_by(table.c.id)
+    query = sa.select(table).where(*conditions.of_qos(asked.where)).order_by(table.c.id)
     if "withdeleted" not in asked.flags:
         query = query.where(table.c.is_deleted == 0)
-    if "Names" in where:
-        query = query.where(table.c.name.in_(where.values("Names", lower=True)))
-    if "Descriptions" in where:
-        query = query.where(table.c.description.in_(where.values("Descriptions", lower=True)))
-    if "IDs" in where:
-        ids = [number for word in where.values("IDs") if (number := whole_number(word)) is not None]
-        query = query.where(table.c.id.in_(ids))
-    if "PreemptMode" in where:
-        query = query.where(table.c.preempt_mode.in_(where.values("PreemptMode", lower=True)))
     names = {row.id: row.name for row in asked.connection.execute(sa.select(table))}
     shown = []
     for qos in asked.connection.execute(query):

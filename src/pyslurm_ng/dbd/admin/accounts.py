@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import sqlalchemy as sa
 
 from pyslurm_ng.dbd import limits, schema
-from pyslurm_ng.dbd.admin import usage_reset
+from pyslurm_ng.dbd.admin import conditions, usage_reset
 from pyslurm_ng.dbd.admin.change import (
     Change,
     RefusedError,
@@ -254,20 +254,13 @@ def user_line(cluster: str, row: Row) -> str:
 
 def _associations(tree: Tree, where: Words, names: list[str]) -> list[Row]:
     """Return the associations of accounts that conditions name; with users, those of the users."""
-    parents, users = where.values("Parents", lower=True), where.users("Users")
-    qos = {number for number, name in tree.qos_names.items() if name in where.values("QosLevel")}
-    defaults = where.values("DefaultQOS")
-    rows = [
-        row
-        for row in tree.rows.values()
-        if row["account"] in names and (row["user"] in users if users else not row["user"])
-    ]
+    users, is_wanted = where.users("Users"), conditions.of_associations(tree, where)
     return [
         row
-        for row in rows
-        if (not parents or tree.parent_account(row) in parents)
-        and ("QosLevel" not in where or not qos.isdisjoint(tree.qos_ids(row)))
-        and (not defaults or tree.default_qos(row) in defaults)
+        for row in tree.rows.values()
+        if row["account"] in names
+        and (row["user"] in users if users else not row["user"])
+        and is_wanted(row)
     ]
 
 
@@ -333,6 +326,7 @@ def move(change: Change, tree: Tree, row: Row, parent: str) -> None:
 
 
 def _selected(change: Change, where: Words) -> list[str]:
+    """Return the accounts that the conditions name."""
     table = schema.accounts
     query = sa.select(table.c.name).where(table.c.is_deleted == 0).order_by(table.c.name)
     names = where.values("Names", lower=True)
@@ -344,7 +338,15 @@ def _selected(change: Change, where: Words) -> list[str]:
     ):
         if key in where:
             query = query.where(column.in_(where.values(key, lower=True)))
-    return list(change.connection.execute(query).scalars())
+    selected = list(change.connection.execute(query).scalars())
+    if not any(key in where for key in (*conditions.OF_ASSOCIATIONS, "Users")):
+        return selected
+    tied = {
+        row["account"]
+        for cluster_id, _ in change.clusters(where)
+        for row in _associations(change.tree(cluster_id), where, selected)
+    }
+    return [name for name in selected if name in tied]
 
 
 def delete(change: Change, where: Words, _: Words) -> None:
@@ -354,13 +356,6 @@ def delete(change: Change, where: Words, _: Words) -> None:
     if "Users" in where:
         raise RefusedError(" Use delete user to take users out of accounts.")
     names = _selected(change, where)
-    if {"Parents", "QosLevel", "DefaultQOS"} & {key for key, _, _ in where.items}:
-        matching = {
-            row["account"]
-            for cluster_id, _ in change.clusters(where)
-            for row in _associations(change.tree(cluster_id), where, names)
-        }
-        names = [name for name in names if name in matching]
     if "root" in names:
         raise RefusedError(
             " You are not allowed to remove the root account.", " Use remove cluster instead."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from pyslurm_ng.dbd import schema
-from pyslurm_ng.dbd.admin import federations, qos
+from pyslurm_ng.dbd.admin import conditions, federations, qos
 from pyslurm_ng.dbd.admin.accounts import (
     heirs,
     inherited_keys,
@@ -146,16 +146,13 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
     if not settings_words.items:
         raise RefusedError(" You didn't give me anything to set")
     settings = read_settings(settings_words)
-    names = where.values("Names", lower=True)
     shown = [" Setting", *federations.lines_of_settings(settings_words)]
     if settings:
         shown += ["  Default Limits:", *settings.lines()]
     if "Classification" in settings_words:
         shown.append(f"  Classification = {_class(settings_words)}")
     lines: list[str] = []
-    for cluster_id, cluster in change.clusters(Words()):
-        if names and cluster not in names:
-            continue
+    for cluster_id, cluster in _selected(change, where):
         tree = change.tree(cluster_id)
         root = tree.find("root")
         if settings and root is not None:
@@ -188,6 +185,18 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
     change.changed += len(lines)
 
 
+def _selected(change: Change, where: Words, has_books: bool = True) -> list[tuple[int, str]]:
+    """Return the clusters that the conditions name.
+
+    Args:
+        has_books: leave out clusters whose books another slurmdbd keeps.
+    """
+    table = schema.clusters
+    kept = schema.has_books() if has_books else table.c.is_deleted == 0
+    rows = change.connection.execute(sa.select(table).where(kept).order_by(table.c.name))
+    return [(row.id, row.name) for row in rows if conditions.is_cluster(row, where)]
+
+
 def _is_only_of_federations(settings: Words) -> bool:
     return all(key in ("Federation", "FedState", "Features") for key, _, _ in settings.items)
 
@@ -195,13 +204,10 @@ def _is_only_of_federations(settings: Words) -> bool:
 def delete(change: Change, where: Words, _: Words) -> None:
     """Remove clusters with all their associations; their jobs stay in the tables."""
     require_administrator(change, "delete clusters")
-    names = where.values("Names", lower=True)
-    if not names:
+    if not where.items:
         raise RefusedError(NO_CONDITIONS)
     table = schema.clusters
-    rows = change.connection.execute(
-        sa.select(table.c.id, table.c.name).where(table.c.name.in_(names), table.c.is_deleted == 0)
-    ).all()
+    rows = _selected(change, where, has_books=False)
     if not rows:
         raise RefusedError(" Nothing deleted", is_output=True)
     for cluster_id, name in rows:
@@ -216,5 +222,5 @@ def delete(change: Change, where: Words, _: Words) -> None:
             )
         )
         change.log("Remove Clusters", name, name, "")
-    change.lines += [" Deleting clusters...", *(f"  {row.name}" for row in rows)]
+    change.lines += [" Deleting clusters...", *(f"  {name}" for _, name in rows)]
     change.changed += len(rows)

@@ -12,7 +12,7 @@ from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.base.sluid import sluid_of
 from pyslurm_ng.base.units import whole_number
 from pyslurm_ng.dbd import schema
-from pyslurm_ng.dbd.admin import wckeys
+from pyslurm_ng.dbd.admin import conditions, wckeys
 from pyslurm_ng.dbd.admin.change import BadValueError, Change, RefusedError
 from pyslurm_ng.dbd.admin.words import Words
 from pyslurm_ng.dbd.rollup.tables import ask_again, note_change
@@ -115,8 +115,9 @@ def _selected(change: Change, cluster_id: int, where: Words) -> list[Any]:
     clauses = [jobs.cluster_id == cluster_id, jobs.is_last == 1]
     if not change.actor.is_operator:
         clauses.append(jobs.uid == change.actor.uid)
+    if conditions.is_nothing(where):
+        return []
     if "JobIDs" in where:
-        # No job, rather than all of them, where a script's variable was empty.
         clauses.append(jobs.job_index.in_(_indexes(change, cluster_id, where.values("JobIDs"))))
     if users := where.users("Users"):
         clauses.append(jobs.user.in_(users))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from pyslurm_ng.base.numbers import INFINITE
-from pyslurm_ng.base.units import UnitError, parse_time_limit_s, whole_number
+from pyslurm_ng.base.units import UnitError, parse_time_limit_s
 from pyslurm_ng.dbd import limits, schema
-from pyslurm_ng.dbd.admin import usage_reset
+from pyslurm_ng.dbd.admin import conditions, usage_reset
 from pyslurm_ng.dbd.admin.change import (
     BadValueError,
     Change,
@@ -220,13 +220,11 @@ def delete(change: Change, where: Words, _: Words) -> None:
 
 def _selected(change: Change, where: Words) -> list[Row]:
     table = schema.qos
-    query = sa.select(table).where(table.c.is_deleted == 0).order_by(table.c.id)
-    names = where.values("Names", lower=True)
-    if names:
-        query = query.where(table.c.name.in_(names))
-    if "IDs" in where:
-        ids = [number for word in where.values("IDs") if (number := whole_number(word)) is not None]
-        query = query.where(table.c.id.in_(ids))
+    query = (
+        sa.select(table)
+        .where(table.c.is_deleted == 0, *conditions.of_qos(where))
+        .order_by(table.c.id)
+    )
     return [dict(row._mapping) for row in change.connection.execute(query)]
 
 

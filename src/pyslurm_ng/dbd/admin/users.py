@@ -1,11 +1,11 @@
-"""sacctmgr add, modify and delete user; add and delete coordinator."""
+"""sacctmgr add, modify and delete user."""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 
 from pyslurm_ng.dbd import schema
-from pyslurm_ng.dbd.admin import usage_reset, wckeys
+from pyslurm_ng.dbd.admin import conditions, usage_reset, wckeys
 from pyslurm_ng.dbd.admin.accounts import (
     check_defaults,
     describe,
@@ -269,18 +269,43 @@ def _selected(change: Change, where: Words) -> list[tuple[str, int]]:
     if "AdminLevel" in where:
         query = query.where(table.c.admin_level == level_of(where.last("AdminLevel") or ""))
     rows = change.connection.execute(query.order_by(table.c.name))
-    return [(row.name, row.admin_level) for row in rows]
+    users = [(row.name, row.admin_level) for row in rows]
+    if "WCKeys" in where:
+        owners = wckeys.owners(change.connection, change.clusters(where), where.values("WCKeys"))
+        users = [user for user in users if user[0] in owners]
+    keys = set(_OF_ASSOCIATIONS) - ({"Clusters"} if "WCKeys" in where else set())
+    if not any(key in where for key in keys):
+        return users
+    tied = {
+        row["user"]
+        for cluster_id, _ in change.clusters(where)
+        for row in _matching(change.tree(cluster_id), where, {name for name, _ in users})
+    }
+    return [user for user in users if user[0] in tied]
+
+
+_PARTS = ("Accounts", "Clusters", "Partitions", "QosLevel", "DefaultQOS")
+"""Conditions that mean some associations of a user, not the user."""
+_OF_ASSOCIATIONS = (*_PARTS, "DefaultAccount")
 
 
 def _matching(tree: Tree, where: Words, names: set[str]) -> list[Row]:
+    """Return the users' associations that the conditions name."""
     accounts = where.values("Accounts", lower=True)
-    partitions = where.values("Partitions")
+    defaults = where.values("DefaultAccount", lower=True)
+    is_wanted = conditions.of_associations(tree, where)
+    of_default = {
+        row["user"]
+        for row in tree.rows.values()
+        if row["is_default"] and row["account"] in defaults
+    }
     return [
         row
         for row in tree.rows.values()
         if row["user"] in names
         and (not accounts or row["account"] in accounts)
-        and (not partitions or row["partition"] in partitions)
+        and ("DefaultAccount" not in where or row["user"] in of_default)
+        and is_wanted(row)
     ]
 
 
@@ -428,7 +453,7 @@ def delete(change: Change, where: Words, _: Words) -> None:
     if "WCKeys" in where:
         _delete_wckeys(change, where, sorted(names))
         return
-    is_whole = not any(key in where for key in ("Accounts", "Partitions", "Clusters"))
+    is_whole = not any(key in where for key in _PARTS)
     if "root" in names and is_whole:
         raise RefusedError(" Error with request: The user root cannot be removed")
     for name, level in users:
@@ -484,91 +509,3 @@ def _delete_wckeys(change: Change, where: Words, names: list[str]) -> None:
     touch(change, names)
     change.lines += [" Deleting user WCKeys...", *lines]
     change.changed += len(lines)
-
-
-def add_coordinators(change: Change, words: Words, _: Words) -> None:
-    """Make users coordinators of accounts (and so of those below them)."""
-    if not words.items:
-        raise RefusedError(" You need to specify conditions to to add the coordinator.")
-    for key, what in (("Accounts", "an account"), ("Names", "a user")):
-        if not words.values(key):
-            raise RefusedError(f" You need to specify {what} list here.")
-    names, accounts = _coordinator_words(change, words)
-    require_few(change, len(names) * len(accounts), "users and accounts")
-    pairs = schema.coordinators
-    present = {(row.account, row.user) for row in change.connection.execute(sa.select(pairs))}
-    new_names = [
-        {"account": account, "user": name}
-        for account in accounts
-        for name in names
-        if (account, name) not in present
-    ]
-    if not new_names:
-        raise RefusedError(" Nothing new added.", is_output=True)
-    change.database.upsert(change.connection, pairs, ("account", "user"), new_names)
-    touch(change, names)
-    change.lines += [
-        " Adding Coordinator User(s)",
-        *(f"  {name}" for name in names),
-        " To Account(s) and all sub-accounts",
-        *(f"  {account}" for account in accounts),
-    ]
-    change.changed += len(new_names)
-    change.log("Add Account Coord", "", ",".join(names), ",".join(accounts))
-
-
-def delete_coordinators(change: Change, where: Words, _: Words) -> None:
-    """Take coordination away."""
-    if not (where.values("Names") or where.values("Accounts")):
-        raise RefusedError(" You need to specify a user list or account list here.")
-    names, accounts = _coordinator_words(change, where)
-    pairs = schema.coordinators
-    condition = sa.and_(
-        pairs.c.user.in_(names) if names else sa.true(),
-        pairs.c.account.in_(accounts) if accounts else sa.true(),
-    )
-    coordinators = change.connection.execute(
-        sa.select(pairs).where(condition).order_by(pairs.c.user, pairs.c.account)
-    ).all()
-    if names:
-        lines = [" Removing Coordinators with user name", *(f"  {name}" for name in names)]
-        lines.append(" From Account(s)" if accounts else " From all accounts")
-    else:
-        lines = [" Removing all users from Accounts"]
-    lines += [f"  {account}" for account in accounts]
-    if not coordinators:
-        raise RefusedError(*lines, " Nothing removed", is_output=True)
-    change.connection.execute(pairs.delete().where(condition))
-    touch(change, [row.user for row in coordinators])
-    change.lines += [
-        *lines,
-        " Removed Coordinators (sub accounts not listed)...",
-        *(f"  U = {row.user:<9s} A = {row.account:<10s}" for row in coordinators),
-    ]
-    change.changed += len(coordinators)
-    change.log("Remove Account Coords", "", ",".join(names), ",".join(accounts))
-
-
-def _coordinator_words(change: Change, words: Words) -> tuple[list[str], list[str]]:
-    """Return the users and accounts named.
-
-    Raises:
-        RefusedError: one of them does not exist, or the user may not change coordinators there.
-    """
-    names = words.users("Names")
-    accounts = words.values("Accounts", lower=True)
-    actor = change.actor
-    if not actor.is_operator and not (accounts and set(accounts) <= actor.coordinates):
-        raise refuse_denied()
-    for table, asked_names, what in (
-        (schema.accounts, accounts, "account"),
-        (schema.users, names, "user"),
-    ):
-        query = sa.select(table.c.name).where(
-            table.c.is_deleted == 0, table.c.name.in_(asked_names)
-        )
-        known = set(change.connection.execute(query).scalars())
-        for name in asked_names:
-            if name not in known:
-                raise RefusedError(f" You specified a non-existent {what} '{name}'.")
-    return names, accounts

@@ -16,6 +16,8 @@ from pyslurm_ng.conf.effects.limits import unheld_tres
 from pyslurm_ng.dbd.admin import (
     accounts,
     clusters,
+    conditions,
+    coordinators,
     federations,
     flat_file,
     jobs,
@@ -47,8 +49,8 @@ HANDLERS: dict[tuple[str, str], Callable[[Change, Words, Words], None]] = {
     ("add", "user"): users.add,
     ("modify", "user"): users.modify,
     ("delete", "user"): users.delete,
-    ("add", "coordinator"): users.add_coordinators,
-    ("delete", "coordinator"): users.delete_coordinators,
+    ("add", "coordinator"): coordinators.add,
+    ("delete", "coordinator"): coordinators.delete,
     ("add", "cluster"): clusters.add,
     ("modify", "cluster"): clusters.modify,
     ("delete", "cluster"): clusters.delete,
@@ -65,6 +67,9 @@ HANDLERS: dict[tuple[str, str], Callable[[Change, Words, Words], None]] = {
     ("modify", "job"): jobs.modify,
     ("modify", "runawayjobs"): runs.end,
 }
+
+_BY_CONDITIONS = ("account", "user", "cluster", "problem", "qos", "resource")
+"""Entities of which a change selects all records unless conditions say which."""
 
 
 class _RollBack(Exception):
@@ -176,6 +181,9 @@ def _run(under_way: Change, request: ChangeEntities) -> None:
     else:
         settings = read_set(request.entity, request.set, keeps_users=keeps)
         where = read_where(request.entity, request.where, keeps_users=keeps)
+        if request.entity in _BY_CONDITIONS and conditions.is_nothing(where):
+            done = "deleted" if request.verb == "delete" else "modified"
+            raise RefusedError(f" Nothing {done}", is_output=True)
         handler(under_way, where, settings)
     for key, _, value in settings.items:
         if "TRES" in key:

@@ -55,6 +55,19 @@ def _present(change: Change, cluster_id: int, names: Iterable[str]) -> dict[str,
     return keys
 
 
+def owners(
+    connection: sa.Connection, clusters: Iterable[tuple[int, str]], keys: list[str]
+) -> set[str]:
+    """Return the users that have one of the keys on one of the clusters."""
+    table = schema.wckeys
+    query = sa.select(table.c.user).where(
+        table.c.cluster_id.in_([cluster_id for cluster_id, _ in clusters]),
+        table.c.name.in_(keys),
+        table.c.is_deleted == 0,
+    )
+    return set(connection.execute(query).scalars())
+
+
 def has(change: Change, cluster_id: int, name: str, key: str) -> bool:
     """Return whether a user has a key on a cluster."""
     return key in _present(change, cluster_id, [name]).get(name, ())

@@ -126,7 +126,7 @@ _WHERE: dict[str, dict[str, tuple[str, ...]]] = {
         "Start": (),
         "End": (),
     },
-    "wckey": {"Names": (), "Clusters": (), "Users": (), "IDs": ()},
+    "wckey": {"Names": ("WCKeys",), "Clusters": (), "Users": (), "IDs": ()},
     "resource": {"Names": (), "Clusters": (), "Servers": ()},
 }
 
