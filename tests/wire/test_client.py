@@ -202,6 +202,32 @@ def test_a_lost_answer_is_asked_for_again_with_the_same_id(room: Room) -> None:
     assert len(seen[0]) == 16
 
 
+def test_a_change_without_an_answer_may_have_been_done(room: Room) -> None:
+    """RELIABILITY 38b: sbatch said that it failed, and its job was in the queue."""
+    room.server.handler = lambda call: None
+    client = Client({**room.conf, "MessageTimeout": "1"}, wait_s=0.5)
+    with pytest.raises(SlurmError) as caught:
+        client.change("Reconfigure", {}, timeout_s=0.5)
+    assert caught.value.code == 5004
+    assert caught.value.text == (
+        "Socket timed out on send/recv operation: it may have been done all the same, "
+        "so look before you repeat it"
+    )
+    with pytest.raises(SlurmError) as caught:
+        client.call("Ping", {}, timeout_s=0.5)  # changes nothing
+    assert caught.value.text == "Socket timed out on send/recv operation"
+    client.close()
+
+
+def test_a_change_that_nobody_took_is_not_called_unknown(tmp_path: Path) -> None:
+    """No daemon listens, so nothing was done."""
+    client = Client(Room(tmp_path).conf, wait_s=0.1)
+    with pytest.raises(SlurmError) as caught:
+        client.change("Reconfigure", {}, timeout_s=0.5)
+    assert "all the same" not in caught.value.text
+    client.close()
+
+
 def test_a_controller_that_comes_late_is_waited_for(tmp_path: Path) -> None:
     """A restart of the daemon is not an error of the command."""
     late = Room(tmp_path)

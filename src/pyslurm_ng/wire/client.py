@@ -39,6 +39,7 @@ REQUEST_ID_BYTES = 16
 DEFAULT_DBD_PORT = 6819
 DEFAULT_TIMEOUT_S = 10
 _ELSEWHERE_S = 1.0
+_UNKNOWN = ": it may have been done all the same, so look before you repeat it"
 _MOST_PATIENCE = 30
 """So many times MessageTimeout a command waits for a daemon that says it is at work on it."""
 
@@ -160,7 +161,11 @@ class Client:
     def change(
         self, kind: str, fields: "dict[str, Any]", timeout_s: "float | None" = None
     ) -> "dict[str, Any]":
-        """`call` for a changing request: adds the random id that makes repeating it harmless."""
+        """`call` for a changing request: adds the random id that makes repeating it harmless.
+
+        Raises:
+            SlurmError: as `call`; the text says so where the daemon may have done what was asked.
+        """
         fields.setdefault("request_id", os.urandom(REQUEST_ID_BYTES))
         return self.call(kind, fields, timeout_s)
 
@@ -196,7 +201,7 @@ class Client:
             except (Lost, TimeoutError) as error:
                 self.close()
                 if monotonic() + pause_s > give_up:
-                    raise self._failure(error) from None
+                    raise _failure(self._audience, error) from None
             except SlurmError as error:
                 if not self._is_put_off(error):
                     raise
@@ -211,7 +216,7 @@ class Client:
         patience_s = 1e6 if timeout_s is None else timeout_s
         while True:
             if self._link is None:
-                raise self._failure(Lost(2, "not connected"))
+                raise _failure(self._audience, Lost(2, "not connected"))
             try:
                 _, flags, sequence, body = self._link.receive(monotonic() + patience_s)
                 if sequence == ABOUT_CONNECTION:
@@ -219,7 +224,7 @@ class Client:
                 reply = unpacked(body)
             except (Lost, BadFrame, TimeoutError) as error:
                 self.close()
-                raise self._failure(error) from None
+                raise _failure(self._audience, error) from None
             except SlurmError as error:
                 if not self._is_put_off(error):
                     self._begun.pop(error.sequence, None)
@@ -247,7 +252,7 @@ class Client:
                         link.send(kind, body, self._credential(link, kind, body), deadline, number)
             except (Lost, TimeoutError) as error:
                 self.close()
-                raise self._failure(error) from None
+                raise _failure(self._audience, error) from None
             except SlurmError as error:
                 if not is_backoff(error.code):
                     raise
@@ -269,7 +274,7 @@ class Client:
         try:
             link = self._connected(monotonic() + self.timeout_s)
         except (Lost, TimeoutError) as error:
-            raise self._failure(error) from None
+            raise _failure(self._audience, error) from None
         return "127.0.0.1" if link.is_unix else str(link.connection.getsockname()[0])
 
     def close(self) -> None:
@@ -292,11 +297,13 @@ class Client:
         latest = since + (times - 1) * patience_s
         pause_s = 0.02
         standbys = 0
+        is_sent = False
         while True:
             try:
                 until = since + patience_s
                 link = self._connected(until)
                 sequence = link.send(kind, body, self._credential(link, kind, body), until)
+                is_sent = True
                 while True:
                     _, flags, got, answer = link.receive(since + patience_s, pace_s)
                     if got == sequence and not flags & FLAG_MORE:
@@ -322,7 +329,8 @@ class Client:
             except (Lost, BadFrame, TimeoutError) as error:
                 self.close()
                 if monotonic() + pause_s > since + wait_s:
-                    raise self._failure(error) from None
+                    may_be_done = is_sent and "request_id" in fields
+                    raise _failure(self._audience, error, may_be_done=may_be_done) from None
             sleep(pause_s)
             pause_s = min(2 * pause_s, 0.5)
 
@@ -363,23 +371,6 @@ class Client:
 
         return credential(self._conf, self._audience, kind, body, self.timeout_s)
 
-    def _failure(self, error: "Exception") -> SlurmError:
-        """Return Slurm's error for a failed exchange."""
-        from pyslurm_ng.base.error_numbers import Errno
-        from pyslurm_ng.base.error_texts import error_text
-
-        detail = ""
-        if isinstance(error, BadFrame):
-            code, detail = Errno.SLURM_UNEXPECTED_MSG_ERROR, error.text
-        elif isinstance(error, Lost):
-            code = Errno.SLURM_COMMUNICATIONS_CONNECTION_ERROR
-            if self._audience == "slurmctld":
-                code = Errno.SLURMCTLD_COMMUNICATIONS_CONNECTION_ERROR
-            code, detail = code + error.step, error.detail
-        else:
-            code = Errno.SLURM_PROTOCOL_SOCKET_IMPL_TIMEOUT
-        return SlurmError(code, error_text(code), detail)
-
 
 def packed(fields: "dict[str, Any]") -> bytes:
     """Return the body of a request.
@@ -393,6 +384,24 @@ def packed(fields: "dict[str, Any]") -> bytes:
         from pyslurm_ng.base.error_numbers import Errno
 
         raise SlurmError(Errno.SLURM_PROTOCOL_INSANE_MSG_LENGTH, str(error)) from None
+
+
+def _failure(audience: str, error: "Exception", *, may_be_done: bool = False) -> SlurmError:
+    """Return Slurm's error for a failed exchange; it says so if a change may have been done."""
+    from pyslurm_ng.base.error_numbers import Errno
+    from pyslurm_ng.base.error_texts import error_text
+
+    detail = ""
+    if isinstance(error, BadFrame):
+        code, detail = Errno.SLURM_UNEXPECTED_MSG_ERROR, error.text
+    elif isinstance(error, Lost):
+        code = Errno.SLURM_COMMUNICATIONS_CONNECTION_ERROR
+        if audience == "slurmctld":
+            code = Errno.SLURMCTLD_COMMUNICATIONS_CONNECTION_ERROR
+        code, detail = code + error.step, error.detail
+    else:
+        code = Errno.SLURM_PROTOCOL_SOCKET_IMPL_TIMEOUT
+    return SlurmError(code, error_text(code) + _UNKNOWN * may_be_done, detail)
 
 
 def _own_bearer() -> bytes:
