@@ -117,6 +117,31 @@ def plain(name: str, table: Iterable[Key]) -> Page:
     page = begin(name)
     page.heading("KEYS")
     list_keys(page, table, name)
+    text = source(f"{name}.5")
+    if "example" in text:
+        page.heading("EXAMPLE")
+        page.example(text["example"])
+    if "see_also" in text:
+        page.heading("SEE ALSO")
+        page.paragraph(text["see_also"])
+    return page
+
+
+def namespace_yaml() -> Page:
+    """Return the page of namespace.yaml; `conf.namespaces` reads its keys."""
+    text = source("namespace.yaml.5")
+    page = Page("namespace.yaml", 5, __version__, text["summary"])
+    page.heading("DESCRIPTION")
+    for paragraph in paragraphs(text["description"]):
+        page.paragraph(paragraph)
+    page.heading("KEYS")
+    for key in keys.NAMESPACE:
+        about = [" ".join(filter(None, (sentence(key.help), value_text(key))))]
+        page.item(key.name, *about, *filter(None, [effect_text("namespace.yaml", key)]))
+    page.heading("EXAMPLE")
+    page.example(text["example"])
+    page.heading("SEE ALSO")
+    page.paragraph(text["see_also"])
     return page
 
 
@@ -145,5 +170,7 @@ def pages() -> dict[str, Page]:
         "topology.conf.5": plain("topology.conf", keys.TOPOLOGY),
         "topology.yaml.5": topology_yaml(),
         "cgroup.conf.5": plain("cgroup.conf", keys.CGROUP),
+        "job_container.conf.5": plain("job_container.conf", keys.JOB_CONTAINER),
+        "namespace.yaml.5": namespace_yaml(),
         "slurmdbd.conf.5": plain("slurmdbd.conf", keys.SLURMDBD),
     }

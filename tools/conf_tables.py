@@ -31,6 +31,8 @@ SECTIONS = {
     "cgroup.conf": "CGROUP",
     "gres.conf": "GRES",
     "topology.conf": "TOPOLOGY",
+    "job_container.conf": "JOB_CONTAINER",
+    "namespace.yaml": "NAMESPACE",
 }
 
 DEBUG_LEVELS = "quiet fatal error info verbose debug debug2 debug3 debug4 debug5".split()
@@ -330,6 +332,27 @@ TOPOLOGY: dict[str, dict[str, object]] = {
     "LinkSpeed": {"kind": "int", "default": "1"},
 }
 
+JOB_CONTAINER: dict[str, dict[str, object]] = {
+    "AutoBasePath": {"default": ""},
+    "BasePath": {"kind": "string"},
+    "EntireStepInNS": {"default": ""},
+    "NodeName": {"kind": "hostlist", "default": ""},
+    "Shared": {"default": ""},
+}
+
+NAMESPACE: dict[str, dict[str, object]] = {
+    "auto_base_path": {"default": ""},
+    "base_path": {"kind": "string"},
+    "clone_ns_flags": {"kind": "list"},
+    "defaults": {"kind": "string"},
+    "dir_confs": {"kind": "list"},
+    "disable_bpf_token": {"default": ""},
+    "node_confs": {"kind": "list"},
+    "options": {"kind": "string"},
+    "shared": {"default": ""},
+    "tmpfs": {"default": ""},
+}
+
 # Keys that exist in Slurm's output or files but not in the list of documented keys.
 EXTRA_SLURM = [
     ("SlurmrestdHttpAuthParameters", "list", "HTTP listener authentication of the REST daemon"),
@@ -410,6 +433,8 @@ SPELLING = {
     "TXN": "Txn",
     "HTTP": "Http",
     "PlugStack": "Plugstack",
+    "CloneNS": "CloneNs",
+    "InNS": "InNs",
     "NodeHostname": "NodeHostname",
 }
 
@@ -581,6 +606,8 @@ def modules() -> dict[Path, str]:
         "SLURMDBD": ("slurmdbd.conf", "parameter", SLURMDBD),
         "GRES": ("gres.conf", "parameter", GRES),
         "TOPOLOGY": ("topology", "topology_conf", TOPOLOGY),
+        "JOB_CONTAINER": ("job_container.conf", "parameter", JOB_CONTAINER),
+        "NAMESPACE": ("namespace.yaml", "parameter", NAMESPACE),
     }
     for constant, (file, section, overrides) in others.items():
         tables[constant] = rows(facts_of(file)[section], overrides)

@@ -49,6 +49,7 @@ class Node:
             self._fork,
             lambda known: known.uid in self.ended,
             lambda known: GroupV2({"unified": str(self.job_group)}),
+            lambda known: None,
         )
 
     def _fork(self, theirs: socket.socket) -> None:

@@ -59,7 +59,11 @@ def read(
 
     async def run() -> object:
         reader = OutputReader(
-            node, credentials, accounts, lambda end: children.append(receive(end, work))
+            node,
+            credentials,
+            accounts,
+            lambda end: children.append(receive(end, work)),
+            lambda known: None,
         )
         told: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         reader.read(ReadJobFile(1, b"", path, offset, length), told.set_result)

@@ -8,6 +8,7 @@ from pyslurm_ng.base.hostlist import fold
 from pyslurm_ng.conf import (
     cgroup_conf,
     gres_conf,
+    namespaces,
     slurmdbd_conf,
     topology_conf,
     topology_yaml,
@@ -219,6 +220,9 @@ def _neighbours(path: str, conf: SlurmConf | None) -> list[ConfError]:
     errors += problems or _topology_errors(yaml, conf)
     if os.path.exists(cgroup):
         errors += cgroup_conf.file_errors(cgroup)
+    if conf is not None and conf.namespace_type in namespaces.FILE_OF:
+        own = os.path.join(directory, namespaces.FILE_OF[conf.namespace_type])
+        errors += namespaces.file_errors(own)
     if os.access(slurmdbd, os.R_OK):  # it is checked only for its owner
         errors += slurmdbd_conf.file_errors(slurmdbd)
     return errors

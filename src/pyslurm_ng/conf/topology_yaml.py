@@ -1,18 +1,17 @@
 """topology.yaml: several topologies side by side, from which partitions choose.
 
-PyYAML reads the text; then each topology is checked as a topology.conf would be.
+`yaml_text` reads the text; then each topology is checked as a topology.conf would be.
 """
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from pyslurm_ng.base.input_files import MOST_OF_CONF, read_whole
 from pyslurm_ng.conf.lexer import ConfError, ConfErrors
 from pyslurm_ng.conf.topology_conf import TopologyConf, parse_topology_conf
+from pyslurm_ng.conf.yaml_text import load_yaml
 
 _KINDS = ("flat", "tree", "block")
 _NOT_YET = ("ring", "torus3d")
@@ -27,33 +26,7 @@ def load_topology_yaml(
     Raises:
         ConfErrors: the file cannot be read, or some topology is wrong.
     """
-    yaml: Any = importlib.import_module("yaml")  # only sites with such a file need PyYAML
-    lines: dict[int, int] = {}
-
-    class Loader(yaml.SafeLoader):  # type: ignore[misc]
-        """Notes where maps begin, and refuses a key that is given twice."""
-
-    def read_map(loader: Any, node: Any) -> Any:
-        keys = [key.value for key, _ in node.value]
-        for number, key in enumerate(keys):
-            if key in keys[:number]:
-                mark = node.value[number][0].start_mark
-                raise yaml.constructor.ConstructorError(None, None, f"{key} is there twice", mark)
-        content: dict[Any, Any] = {}
-        lines[id(content)] = node.start_mark.line + 1
-        yield content
-        content.update(loader.construct_mapping(node))
-
-    Loader.add_constructor("tag:yaml.org,2002:map", read_map)
-    try:
-        with open(path, encoding="utf-8") as stream:
-            content = yaml.load(read_whole(stream, MOST_OF_CONF), Loader)
-    except yaml.MarkedYAMLError as problem:
-        mark = problem.problem_mark or problem.context_mark
-        text = " ".join(str(problem.problem).split())
-        raise ConfErrors([ConfError(path, mark.line + 1 if mark else 0, "", text)]) from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as problem:
-        raise ConfErrors([ConfError(path, 0, "", " ".join(str(problem).split()))]) from None
+    content, lines = load_yaml(path)
     return topologies_of(content, path, node_names, lines)
 
 

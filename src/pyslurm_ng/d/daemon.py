@@ -158,7 +158,10 @@ class Daemon:
             terminate=self._ended.set,
             reconfigured=self._meter.follow,
         )
-        reader = OutputReader(node, self._credentials, self._accounts, self._runner.fork_receiver)
+        reader = OutputReader(
+            node, self._credentials, self._accounts, self._runner.fork_receiver,
+            self._actions.namespaces.held,
+        )  # fmt: skip
         self._orders = ControllerOrders(
             node, self._credentials, self._actions, self._administration, reader
         )
@@ -201,6 +204,7 @@ class Daemon:
             self._keep_to_own_cpus()
             self._managers.take_up()
             adopt_steps(self._node, self._credentials, self._runner, self._ends)
+            self._actions.namespaces.begin()
             await self._streams.listen()
         except (CannotSupervise, OSError) as error:
             self._runner.close()

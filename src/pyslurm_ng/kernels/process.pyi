@@ -117,3 +117,15 @@ def set_name(name: bytes) -> None:
 
 def set_dumpable(dumpable: bool) -> None:
     """Allow or forbid core files of, and tracing by others of, this process."""
+
+def unshare(kinds: int) -> None:
+    """Move this process to new namespaces (CLONE_NEW*). Raises OSError."""
+
+def enter_namespace(descriptor: int, kind: int) -> None:
+    """Move this process to the namespace of an open file. Raises OSError."""
+
+def mount(source: bytes, target: bytes, kind: bytes, flags: int, data: bytes = b"") -> None:
+    """mount(2); an empty kind or data is none. Raises OSError."""
+
+def umount(target: bytes, flags: int) -> None:
+    """umount2(2). Raises OSError."""

@@ -10,6 +10,7 @@ system uses `Background`: there a thread that does nothing else waits. The C is 
 
 from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.ref cimport Py_INCREF
+from libc.errno cimport errno
 from libc.stdlib cimport free, malloc
 
 cdef extern from "process_start.h":
@@ -60,6 +61,11 @@ cdef extern from "process_start.h":
     int psng_take(int channel, int *fds, int *count)
     void psng_cancel(psng_start *start)
     int psng_prctl(int option, unsigned long value) nogil
+    int psng_unshare(int kinds)
+    int psng_setns(int descriptor, int kind)
+    int psng_mount(const char *source, const char *target, const char *kind, unsigned long flags,
+                   const char *data) nogil
+    int psng_umount(const char *target, int flags) nogil
     pid_t waitpid(pid_t pid, int *status, int options) nogil
     int close(int descriptor)
     int PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, PR_SET_NAME
@@ -258,3 +264,44 @@ def set_name(bytes name):
 def set_dumpable(bint dumpable):
     """Allow or forbid core files of, and tracing by others of, this process."""
     psng_prctl(PR_SET_DUMPABLE, dumpable)
+
+
+def unshare(int kinds):
+    """Move this process to new namespaces (CLONE_NEW*)."""
+    if psng_unshare(kinds):
+        raise OSError(errno, _words(errno))
+
+
+def enter_namespace(int descriptor, int kind):
+    """Move this process to the namespace of a file."""
+    if psng_setns(descriptor, kind):
+        raise OSError(errno, _words(errno))
+
+
+def mount(bytes source, bytes target, bytes kind, unsigned long flags, bytes data=b""):
+    """mount(2); see the stub."""
+    cdef int result
+    cdef const char *where = target
+    cdef const char *what = source
+    cdef const char *how = kind
+    cdef const char *words = data
+    with nogil:
+        result = psng_mount(what, where, how, flags, words)
+    if result:
+        raise OSError(errno, _words(errno), target)
+
+
+def umount(bytes target, int flags):
+    """umount2(2)."""
+    cdef int result
+    cdef const char *where = target
+    with nogil:
+        result = psng_umount(where, flags)
+    if result:
+        raise OSError(errno, _words(errno), target)
+
+
+def _words(int number):
+    from posix import strerror
+
+    return strerror(number)

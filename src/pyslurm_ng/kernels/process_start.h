@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -544,6 +545,27 @@ static void psng_cancel(struct psng_start *s)
 static int psng_prctl(int option, unsigned long value)
 {
     return prctl(option, value, 0, 0, 0);
+}
+
+static int psng_unshare(int kinds)
+{
+    return unshare(kinds);
+}
+
+static int psng_setns(int descriptor, int kind)
+{
+    return setns(descriptor, kind);
+}
+
+static int psng_mount(const char *source, const char *target, const char *kind,
+                      unsigned long flags, const char *data)
+{
+    return mount(source, target, *kind ? kind : NULL, flags, *data ? data : NULL);
+}
+
+static int psng_umount(const char *target, int flags)
+{
+    return umount2(target, flags);
 }
 
 #endif

@@ -75,19 +75,42 @@ TOPOLOGY = Keys(
     accepted={"LinkSpeed": "it is only shown, as in Slurm"},
 )
 
+_INSIDE = "the whole supervisor of a step is always in its job's namespace"
+JOB_CONTAINER = Keys(
+    same=named("""
+        AutoBasePath BasePath CloneNSEpilog CloneNSEpilog_Wait CloneNSScript CloneNSScript_Wait
+        Dirs InitScript NodeName Shared
+    """),
+    differs={"EntireStepInNS": _INSIDE},
+)
+
+_NO_USER_NAMESPACES = "jobs get no user namespace of their own"
+NAMESPACE = Keys(
+    same=named("""
+        auto_base_path base_path clone_ns_epilog clone_ns_epilog_wait clone_ns_script
+        clone_ns_script_wait defaults dir_confs dirs init_script node_confs nodes options path
+        shared tmpfs
+    """),
+    differs={
+        "clone_ns_flags": "CLONE_NEWNS is allowed; CLONE_NEWPID and CLONE_NEWUSER are refused"
+    },
+    accepted={"disable_bpf_token": _NO_USER_NAMESPACES},
+    refused={"user_ns_script": _NO_USER_NAMESPACES},
+)
+
 FILES: dict[str, Keys] = {
     "slurmdbd.conf": SLURMDBD,
     "cgroup.conf": CGROUP,
     "gres.conf": GRES,
     "topology.conf": TOPOLOGY,
+    "job_container.conf": JOB_CONTAINER,
+    "namespace.yaml": NAMESPACE,
 }
 NOT_READ = {
     "acct_gather.conf": "only tasks are sampled",
     "burst_buffer.conf": "there are no burst buffers; what jobs ask for is kept and shown",
     "helpers.conf": "NodeFeaturesPlugins has no effect",
-    "job_container.conf": "NamespaceType is refused",
     "mpi.conf": "PMIx has the settings of its library, and its messages go over srun",
-    "namespace.yaml": "NamespaceType is refused",
     "oci.conf": "--container is refused",
     "resources.yaml": "--resources is refused",
 }

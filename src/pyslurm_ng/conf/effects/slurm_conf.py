@@ -67,6 +67,8 @@ CLUSTER = Keys(
         "CredType": "the credentials of jobs are signed as AuthType says",
         "MaxJobCount": "one user may have nine tenths of the jobs that others leave free, "
         "operators may have all",
+        "NamespaceType": "jobs get private directories, no user or pid namespace; the whole "
+        "supervisor of a step is inside",
         "MpiDefault": "cray_shasta is refused; pmix_vN asks for that version of its library",
         "PlugStackConfig": "plugins are Python files; C libraries are refused at start where "
         "they are required, and left out where they are optional",
@@ -107,7 +109,6 @@ CLUSTER = Keys(
         "UrlParserType": _OWN_PARSERS,
     },
     refused={
-        "NamespaceType": "jobs would share /tmp and /dev/shm; only none is allowed",
         "TLSType": _NO_TLS,
         "UsePAM": "no PAM session would limit the tasks; NO is allowed",
         "VSizeFactor": "virtual memory would not be limited; 0 is allowed",

@@ -447,6 +447,42 @@ TOPOLOGY: tuple[Key, ...] = (
     Key("RingName", "ring_name", "string", "", tier=3, help="ring"),
 )
 
+JOB_CONTAINER: tuple[Key, ...] = (
+    Key("AutoBasePath", "auto_base_path", "bool", "", tier=2, help="make BasePath"),
+    Key("BasePath", "base_path", "string", "", help="where private directories live"),
+    Key("CloneNSScript", "clone_ns_script", "path", "", tier=3, help="after the namespace exists, inside it"),
+    Key("CloneNSScript_Wait", "clone_ns_script_wait", "seconds", "10", tier=3, help="limit"),
+    Key("CloneNSEpilog", "clone_ns_epilog", "path", "", tier=3, help="before it goes away"),
+    Key("CloneNSEpilog_Wait", "clone_ns_epilog_wait", "seconds", "10", tier=3, help="limit"),
+    Key("Dirs", "dirs", "list", "/tmp,/dev/shm", help="private directories"),
+    Key("EntireStepInNS", "entire_step_in_ns", "bool", "", tier=3, help="whole stepd inside"),
+    Key("InitScript", "init_script", "path", "", tier=3, help="before the namespace exists"),
+    Key("NodeName", "node_name", "hostlist", "", tier=2, help="nodes of the line"),
+    Key("Shared", "shared", "bool", "", tier=2, help="later mounts of the host appear inside"),
+)
+
+NAMESPACE: tuple[Key, ...] = (
+    Key("auto_base_path", "auto_base_path", "bool", "", tier=3, help="make base_path"),
+    Key("base_path", "base_path", "string", "", tier=2, help="where private directories live"),
+    Key("clone_ns_script", "clone_ns_script", "path", "", tier=3, help="script inside"),
+    Key("clone_ns_script_wait", "clone_ns_script_wait", "seconds", "10", tier=3, help="limit"),
+    Key("clone_ns_epilog", "clone_ns_epilog", "path", "", tier=3, help="script before end"),
+    Key("clone_ns_epilog_wait", "clone_ns_epilog_wait", "seconds", "10", tier=3, help="limit"),
+    Key("clone_ns_flags", "clone_ns_flags", "list", "CLONE_NEWNS", tier=2, help="namespaces made"),
+    Key("dirs", "dirs", "list", "/tmp,/dev/shm", tier=2, help="private directories"),
+    Key("dir_confs", "dir_confs", "list", "", tier=3, help="per directory settings"),
+    Key("init_script", "init_script", "path", "", tier=3, help="script before"),
+    Key("shared", "shared", "bool", "", tier=3, help="later mounts appear"),
+    Key("user_ns_script", "user_ns_script", "path", "", tier=3, help="maps users"),
+    Key("disable_bpf_token", "disable_bpf_token", "bool", "", tier=3, help="no BPF token"),
+    Key("defaults", "defaults", "string", "", tier=2, help="applies to all nodes"),
+    Key("node_confs", "node_confs", "list", "", tier=2, help="per node settings"),
+    Key("nodes", "nodes", "list", "", tier=3, help="nodes of a node_confs entry"),
+    Key("options", "options", "string", "", tier=3, help="options of a node_confs entry"),
+    Key("path", "path", "path", "", tier=3, help="directory of a dir_confs entry"),
+    Key("tmpfs", "tmpfs", "bool", "", tier=3, help="fresh tmpfs instead of bind mount"),
+)
+
 SECTIONS: dict[str, tuple[Key, ...]] = {
     "slurm.conf": PARAMETERS,
     "NodeName": NODE,
@@ -458,5 +494,7 @@ SECTIONS: dict[str, tuple[Key, ...]] = {
     "cgroup.conf": CGROUP,
     "gres.conf": GRES,
     "topology.conf": TOPOLOGY,
+    "job_container.conf": JOB_CONTAINER,
+    "namespace.yaml": NAMESPACE,
 }
 """By file, or by kind of line in slurm.conf."""

@@ -6,7 +6,7 @@ import errno
 import os
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.d.core.actions import Action, StartBatch, StartStep
@@ -19,6 +19,9 @@ from pyslurm_ng.d.spool.spool import SPOOL_FULL, SpoolFull
 from pyslurm_ng.d.steps.step_runner import StepKey, StepRunner, step_name
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.wire import node_messages as nm
+
+if TYPE_CHECKING:
+    from pyslurm_ng.d.spool.step_contract import NamespaceSpec
 
 
 class Caller(Protocol):
@@ -36,6 +39,7 @@ class Launches:
 
     Args:
         hold: keeps the control group of a job until the job is over. Raises OSError.
+        namespace: of a job, kept until the job is over; None where jobs have none.
         act: carries out what the core wants when a step could not be started.
     """
 
@@ -45,12 +49,14 @@ class Launches:
         runner: StepRunner,
         accounts: Accounts,
         hold: Callable[[nm.JobCredential], object],
+        namespace: Callable[[nm.JobCredential], NamespaceSpec | None],
         act: Callable[[list[Action]], None],
     ) -> None:
         self._node = node
         self._runner = runner
         self._accounts = accounts
         self._hold = hold
+        self._namespace = namespace
         self._act = act
         self._requests: dict[int, tuple[nm.LaunchStep, Caller]] = {}  # of srun, by ticket
         self._last_ticket = 0
@@ -105,6 +111,7 @@ class Launches:
             node.spool.check_room(2 * len(order.script) + len(order.environment))
             since_us = node.core.since_us(job_id)
             spec = batch_spec(node.configured, credential, order, account, since_us)
+            spec["namespace"] = self._namespace(credential)
             self._runner.start(key, node.spool.step_path(job_id, step_id, attempt), spec)
         except (OSError, SpecError, SpoolFull) as error:
             self._not_started(action, f"batch job {job_id}", error)
@@ -120,6 +127,7 @@ class Launches:
             self._hold(credential)
             since_us = node.core.since_us(job_id)
             spec = step_spec(node.configured, credential, request, account, since_us)
+            spec["namespace"] = self._namespace(credential)
             self._runner.start(key, node.spool.step_path(job_id, step_id, attempt), spec)
         except (OSError, SpecError, SpoolFull) as error:
             call.error(*self._not_started(action, step_name(key), error))

@@ -17,6 +17,7 @@ from pyslurm_ng.d.core.actions import (
     TellUnkillable,
 )
 from pyslurm_ng.d.core.steps import step_unkillable
+from pyslurm_ng.d.jobs.job_namespaces import JobNamespaces
 from pyslurm_ng.d.jobs.job_programs import JobPrograms
 from pyslurm_ng.d.jobs.launches import Launches
 from pyslurm_ng.d.node.accounts import Accounts
@@ -35,6 +36,7 @@ class NodeActions:
     Attributes:
         groups: control groups of jobs.
         launches: of scripts and steps.
+        namespaces: private directories of jobs.
         programs: prologs, epilogs and the like.
         on_acted: called when actions have been carried out, before reports go out.
     """
@@ -47,7 +49,10 @@ class NodeActions:
         self._reports = reports
         self._loop = asyncio.get_running_loop()
         self.groups = JobGroups(node.core, lambda known: cgroup_plan(node.configured, known))
-        self.launches = Launches(node, runner, accounts, self.groups.hold, self.act)
+        self.namespaces = JobNamespaces(node, runner.fork_receiver)
+        self.launches = Launches(
+            node, runner, accounts, self.groups.hold, self.namespaces.hold, self.act
+        )
         self.programs = JobPrograms(node, self.act)
         self.on_acted: Callable[[], None] = lambda: None
         self._ends = EndWatch(
@@ -65,6 +70,7 @@ class NodeActions:
             except Exception as error:  # noqa: BLE001 - the other actions are carried out
                 self._node.faults.note("action", f"{action!r:.200}", error)
         self.groups.release_ended()
+        self.namespaces.release_ended()
         self.on_acted()
         self._reports.send_soon()
 

@@ -10,6 +10,8 @@ from pyslurm_ng.base import libpmix
 from pyslurm_ng.conf.cgroup_conf import CgroupConf, load_cgroup_conf, parse_cgroup_conf
 from pyslurm_ng.conf.check import check
 from pyslurm_ng.conf.gres_conf import GresConf, empty_gres_conf, load_gres_conf
+from pyslurm_ng.conf.lexer import ConfErrors
+from pyslurm_ng.conf.namespaces import FILE_OF, Namespaces, load_namespaces
 from pyslurm_ng.conf.on_host import missing_users
 from pyslurm_ng.conf.slurm_conf import NodeConf, SlurmConf, load_slurm_conf
 from pyslurm_ng.d.host import binding, cgroup, gres, nvml
@@ -106,6 +108,7 @@ def load_setup(options: Options) -> Setup:
         tree=_tree(conf, groups, _group_name(line), warnings),
         host=_host(line, is_pretended=pretended),
         plugins=launch_plugins(conf, service_uid, warnings),
+        namespaces=_namespaces(conf, line.name, host, spool),
     )
     return Setup(
         node=node,
@@ -118,6 +121,36 @@ def load_setup(options: Options) -> Setup:
         warnings=tuple(warnings),
         dynamic_line=dynamic_line,
     )
+
+
+def _namespaces(conf: SlurmConf, node: str, host: str, spool: str) -> Namespaces | None:
+    """Return the private directories of this node's jobs, None if they have none.
+
+    Raises:
+        BadSetup: they are configured and cannot be made.
+    """
+    if conf.namespace_type not in FILE_OF:
+        return None
+    path = f"{os.path.dirname(conf.path)}/{FILE_OF[conf.namespace_type]}"
+    try:
+        namespaces = load_namespaces(path, node, host)
+    except ConfErrors as problems:
+        raise BadSetup([str(error) for error in problems.errors]) from None
+    if namespaces is None:
+        return None
+    lead = f"NamespaceType={conf.namespace_type}"
+    if os.geteuid() != 0:
+        raise BadSetup([f"{lead}: only a slurmd of root can give jobs private directories"])
+    inside = [("SlurmdSpoolDir", spool), *(("BasePath", base) for base in namespaces.base_paths)]
+    for directory in namespaces.directories:
+        for what, inner in inside:
+            if f"{inner}/".startswith(f"{directory.path}/"):
+                text = f"{what}={inner} is below {directory.path}, which each job has for itself"
+                raise BadSetup([f"{path}: {text}; choose another"])
+    for base in namespaces.base_paths:
+        if not namespaces.makes_base_path and not os.path.isdir(base):
+            raise BadSetup([f"{path}: BasePath={base}: there is no such directory"])
+    return namespaces
 
 
 def _check_mpi(conf: SlurmConf) -> None:

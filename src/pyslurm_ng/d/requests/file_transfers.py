@@ -31,7 +31,7 @@ from pyslurm_ng.wire.stream import Call
 if TYPE_CHECKING:
     from pyslurm_ng.d.host.cgroup import Group
     from pyslurm_ng.d.spec.node_setup import Account
-    from pyslurm_ng.d.spool.step_contract import FileSpec
+    from pyslurm_ng.d.spool.step_contract import FileSpec, NamespaceSpec
 
 _MOST_OPEN = 256
 _MOST_OF_USER = 32
@@ -61,6 +61,7 @@ class FileTransfers:
         fork_receiver: starts such a process with its end of a channel.
         is_over: whether the job of a credential has ended on this node.
         group_of: makes the group of a credential's job; None where there are none.
+        namespace_of: its namespace; None where there are none.
     """
 
     def __init__(
@@ -68,10 +69,12 @@ class FileTransfers:
         fork_receiver: Callable[[socket.socket], None],
         is_over: Callable[[nm.JobCredential], bool],
         group_of: Callable[[nm.JobCredential], Group | None],
+        namespace_of: Callable[[nm.JobCredential], NamespaceSpec | None],
     ) -> None:
         self._fork_receiver = fork_receiver
         self._is_over = is_over
         self._group_of = group_of
+        self._namespace_of = namespace_of
         self._loop = asyncio.get_running_loop()
         self._open: dict[bytes, _Transfer] = {}
 
@@ -110,6 +113,7 @@ class FileTransfers:
             "make_directory": request.make_directory,
             "is_packed": request.is_packed,
             "group_files": group.join_files() if group else [],
+            "namespace": self._namespace_of(credential),
         }
         transfer.is_busy = True
         # Told before it becomes the user, so it is the writer's own word.

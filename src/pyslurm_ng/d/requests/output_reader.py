@@ -26,7 +26,7 @@ from pyslurm_ng.wire.output_messages import MOST_BYTES, JobFilePart, ReadJobFile
 
 if TYPE_CHECKING:
     from pyslurm_ng.d.spec.node_setup import Account
-    from pyslurm_ng.d.spool.step_contract import ReadSpec
+    from pyslurm_ng.d.spool.step_contract import NamespaceSpec, ReadSpec
     from pyslurm_ng.wire.node_messages import JobCredential
 
 MOST_READERS = 32
@@ -40,6 +40,7 @@ class OutputReader:
 
     Args:
         fork: starts a reader with its end of a channel (`d.stepd.file_receiver`).
+        namespace_of: a job's namespace, if one is kept here.
     """
 
     def __init__(
@@ -48,11 +49,13 @@ class OutputReader:
         credentials: CredentialChecks,
         accounts: Accounts,
         fork: Callable[[socket.socket], None],
+        namespace_of: Callable[[JobCredential], NamespaceSpec | None],
     ) -> None:
         self._node = node
         self._credentials = credentials
         self._accounts = accounts
         self._fork = fork
+        self._namespace_of = namespace_of
         self._tasks: set[asyncio.Task[None]] = set()
 
     def read(self, request: ReadJobFile, answer: Answer) -> None:
@@ -97,6 +100,7 @@ class OutputReader:
             "path": request.path,
             "offset": request.offset,
             "length": request.length,
+            "namespace": self._namespace_of(credential),
         }
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)

@@ -78,7 +78,9 @@ class NodeStreams:
         self._relay = relay
         self._credentials = CredentialChecks(node, identity)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._files = FileTransfers(runner.fork_receiver, node.core.is_over, actions.groups.hold)
+        self._files = FileTransfers(
+            runner.fork_receiver, node.core.is_over, actions.groups.hold, actions.namespaces.hold
+        )
         self._server = StreamServer(
             self._handle,
             audience=f"slurmd:{node.name}",

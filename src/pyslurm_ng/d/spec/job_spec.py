@@ -82,6 +82,7 @@ def _base(
         "kill_wait": conf.kill_wait,
         "unkillable_s": conf.unkillable_step_timeout,
         "cgroup": cgroup_plan(setup, credential),
+        "namespace": None,
         "acct": is_counted,
         "acct_every": every,
         "memory_limit_kib": limit_kib,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.conf.cgroup_conf import CgroupConf
+from pyslurm_ng.conf.namespaces import Namespaces
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.values import has_option
 from pyslurm_ng.d.host import binding, gpu_names, gres
@@ -38,6 +39,7 @@ class NodeSetup:
     tree: Tree | None
     host: binding.HostCores
     plugins: PluginsSpec | None = None  # of plugstack.conf
+    namespaces: Namespaces | None = None
 
     def uses(self, plugin: str) -> bool:
         """Whether TaskPlugin names a plugin."""

@@ -79,6 +79,30 @@ class TaskSpec(TaskPlace, Binding):
     program: int
 
 
+class PrivatePlace(TypedDict):
+    """A directory that each job has for itself, and the job's directory that has what is in it."""
+
+    path: str
+    directory: str
+    flags: int  # MS_*
+    tmpfs: bool
+
+
+class NamespaceSpec(TypedDict):
+    """A job's mount namespace on this node, made by its first process here."""
+
+    uid: int
+    directories: list[str]  # of this attempt alone; the namespace is kept in the first
+    places: list[PrivatePlace]
+    shared: bool  # later mounts of the host appear in it
+    init_script: str
+    script: str
+    script_wait_s: int
+    epilog: str
+    epilog_wait_s: int
+    env: Entries  # of the scripts
+
+
 class StepBase(TypedDict):
     """What scripts and steps have in common."""
 
@@ -95,6 +119,7 @@ class StepBase(TypedDict):
     kill_wait: int  # seconds
     unkillable_s: int
     cgroup: CgroupPlan | None
+    namespace: NamespaceSpec | None
     acct: bool
     acct_every: int  # seconds; 0: never
     memory_limit_kib: int
@@ -210,6 +235,7 @@ class FileSpec(TypedDict):
     make_directory: bool
     is_packed: bool
     group_files: list[str]  # by which the writer joins its job's control group
+    namespace: NamespaceSpec | None
 
 
 class ReadSpec(TypedDict):
@@ -221,6 +247,7 @@ class ReadSpec(TypedDict):
     path: str
     offset: int
     length: int
+    namespace: NamespaceSpec | None
 
 
 # Orders to a supervisor --------------------------------------------------------------------------

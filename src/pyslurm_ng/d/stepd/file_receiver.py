@@ -6,7 +6,8 @@ any path, so the user's rights decide what may be written. It sends slurmd its p
 sends a specification and then pieces of the file, one message each. Every message has one answer,
 an errno or 0. A file that does not come whole is removed.
 
-If the specification names a length, the process reads a part of a file instead (`file_reader`).
+If the specification names a length, the process reads a part of a file instead (`file_reader`); if
+it names what to remove, that is removed (`namespace_end`).
 """
 
 import os
@@ -17,7 +18,7 @@ from pyslurm_ng.kernels.records import pack, unpack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from pyslurm_ng.d.spool.step_contract import FileSpec, ReadSpec
+    from pyslurm_ng.d.spool.step_contract import FileSpec, NamespaceSpec, ReadSpec
 
 PIECE_BYTES = 1 << 17
 """The most data in one message; a socket pair has room for less than two such messages."""
@@ -31,7 +32,11 @@ def receive(channel: socket) -> None:
     """Receive one file; return when it is written or slurmd has ended."""
     channel.send(pack(os.getpid()))
     asked = unpack(channel.recv(_MESSAGE_BYTES))
-    if "length" in asked:
+    if "removes" in asked:
+        from pyslurm_ng.d.stepd.namespace_end import remove
+
+        remove(channel, asked["removes"])
+    elif "length" in asked:
         _read(channel, asked)
     else:
         _write_whole(channel, asked)
@@ -42,6 +47,7 @@ def _read(channel: socket, spec: "ReadSpec") -> None:
     from pyslurm_ng.d.stepd.file_reader import read
 
     try:
+        _enter(spec["namespace"], makes=False)
         _become(spec["uid"], spec["gid"], spec["groups"])
     except OSError as error:
         channel.send(pack([error.errno or 1, 0, 0, b""]))
@@ -53,6 +59,7 @@ def _write_whole(channel: socket, spec: "FileSpec") -> None:
     file = -1
     try:
         _join(spec)
+        _enter(spec["namespace"], makes=True)
         _become(spec["uid"], spec["gid"], spec["groups"])
         file = _open(spec)
         channel.send(pack(0))
@@ -77,6 +84,18 @@ def _write_whole(channel: socket, spec: "FileSpec") -> None:
         if file >= 0:
             os.unlink(spec["path"])
         channel.send(pack(getattr(error, "errno", None) or 22))  # EINVAL
+
+
+def _enter(namespace: "NamespaceSpec | None", *, makes: bool) -> None:
+    """Go where the job's own files are. Raises OSError."""
+    if namespace is None:
+        return
+    from pyslurm_ng.d.stepd.job_namespace import NamespaceError, enter
+
+    try:
+        enter(namespace, makes=makes)
+    except NamespaceError:
+        raise OSError(5, "no private directories") from None
 
 
 def _join(spec: "FileSpec") -> None:

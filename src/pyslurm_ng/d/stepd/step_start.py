@@ -91,6 +91,7 @@ class StepStart:
             self._write_script()
         if spec["route"] is not None:
             self._srun.connect(spec["route"])
+        self._enter_namespace()
         if self._ending.is_dying:
             raise CannotStart(SIGTERM, "")
 
@@ -116,6 +117,18 @@ class StepStart:
             self._notices.release()
             self._ends.watch()
         self._tell_started()
+
+    def _enter_namespace(self) -> None:
+        """Move to the job's namespace, while we have one thread. Raises CannotStart."""
+        if self._spec["namespace"] is None:
+            return
+        from pyslurm_ng.d.stepd.job_namespace import NamespaceError, enter
+
+        try:
+            enter(self._spec["namespace"])
+        except NamespaceError as problem:
+            self._tell({"did": "fault", "text": str(problem), "trace": ""})
+            raise CannotStart(FILES_STATUS, str(problem)) from None
 
     def _begin_mpi(self, joins: "list[int]") -> None:
         """Wait until the tasks' MPI libraries can be served. Raises CannotStart."""

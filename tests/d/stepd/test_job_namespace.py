@@ -1,0 +1,184 @@
+"""Private directories of jobs: made once, shared, removed, whatever a user has put into them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pyslurm_ng.conf.namespaces import Namespaces, PrivateDirectory
+from pyslurm_ng.d.jobs.job_namespaces import _prepare
+from pyslurm_ng.d.spool.step_contract import NamespaceSpec
+from pyslurm_ng.d.stepd import job_namespace, namespace_end
+from pyslurm_ng.kernels.process import umount
+from tests.d.mounts import can_mount, in_child, spec_of
+
+DEEP = 3000
+MEMORY = PrivateDirectory("/dev/shm", is_tmpfs=True)
+
+
+AS_ROOT = pytest.mark.skipif(not can_mount(), reason="mount namespaces cannot be made here")
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Iterator[Path]:
+    directory = tmp_path / "base"
+    _prepare(str(directory), makes=True)
+    yield directory
+    for pin in directory.glob("*/.ns"):
+        try:
+            umount(bytes(pin), 2)
+        except OSError:
+            continue
+    umount(bytes(directory), 2)
+
+
+def private(tmp_path: Path) -> str:
+    """A directory that jobs have for themselves, with something of the host in it."""
+    folder = tmp_path / "folder"
+    folder.mkdir(exist_ok=True)
+    (folder / "hosts").write_text("host")
+    return str(folder)
+
+
+def entered(spec: NamespaceSpec, work: Callable[[], object]) -> str:
+    def run() -> object:
+        job_namespace.enter(spec)
+        return work()
+
+    return in_child(run)
+
+
+def removed(spec: NamespaceSpec) -> str:
+    said: list[bytes] = []
+
+    class Channel:
+        def send(self, data: bytes) -> None:
+            said.append(data)
+
+    def run() -> object:
+        namespace_end.remove(Channel(), spec)  # type: ignore[arg-type]
+        return namespace_end.pack("") == said[0] or said
+
+    return in_child(run)
+
+
+@AS_ROOT
+def test_the_steps_of_a_job_share_one_and_the_host_sees_nothing(base: Path, tmp_path: Path) -> None:
+    folder = private(tmp_path)
+    spec = spec_of(base, 12, (PrivateDirectory(folder), MEMORY))
+
+    def first() -> object:
+        Path(folder, "mine").write_text("x")
+        Path("/dev/shm/psng-mine").write_text("x")
+        return sorted(os.listdir(folder)), stat.filemode(os.stat(folder).st_mode)
+
+    assert entered(spec, first) == "(['mine'], 'drwxrwxrwt')"
+    assert entered(spec, lambda: (os.listdir(folder), os.listdir("/dev/shm"))) == (
+        "(['mine'], ['psng-mine'])"
+    )
+    other = spec_of(base, 13, (PrivateDirectory(folder),))
+    assert entered(other, lambda: os.listdir(folder)) == "[]"
+    assert os.listdir(folder) == ["hosts"]
+    assert not os.path.exists("/dev/shm/psng-mine")
+    assert stat.S_IMODE(os.stat(base / "12").st_mode) == 0o700
+    assert removed(spec) == "True"
+    assert os.listdir(base) == ["13"]
+    assert entered(spec, lambda: os.listdir(folder)) == "[]"
+
+
+@AS_ROOT
+def test_a_reader_makes_nothing(base: Path, tmp_path: Path) -> None:
+    spec = spec_of(base, 12, (PrivateDirectory(private(tmp_path)),))
+    assert in_child(lambda: job_namespace.enter(spec, makes=False)) == "False"
+    assert os.listdir(base) == []
+
+
+@AS_ROOT
+def test_a_directory_of_another_is_not_used(base: Path, tmp_path: Path) -> None:
+    """Where BasePath was open to all before, a user may have made what is to be the job's."""
+    (tmp_path / "theirs").mkdir()
+    (base / "12").symlink_to(tmp_path / "theirs")
+    spec = spec_of(base, 12, (PrivateDirectory(private(tmp_path)),))
+    assert "NamespaceError" in entered(spec, lambda: "in")
+    assert os.listdir(tmp_path / "theirs") == []
+    (base / "12").unlink()
+    (base / "12").mkdir(mode=0o700)
+    os.chown(base / "12", 65534, 65534)
+    assert "is not this daemon's alone" in entered(spec, lambda: "in")
+
+
+@AS_ROOT
+def test_scripts_run_outside_inside_and_at_the_end(base: Path, tmp_path: Path) -> None:
+    folder = private(tmp_path)
+    log = tmp_path / "log"
+    script = tmp_path / "script"
+    script.write_text(
+        f'#!/bin/sh\nls {folder} | tr "\\n" " " >> {log}\nenv | grep -c LD_PRELOAD >> {log}\n'
+        f"echo $SLURM_JOB_ID >> {log}; touch {folder}/made\n"
+    )
+    script.chmod(0o755)
+    words = {"init_script": str(script), "script": str(script), "epilog": str(script)}
+    spec = spec_of(base, 12, (PrivateDirectory(folder),), **words)
+    os.environ["LD_PRELOAD"] = ""
+    try:
+        assert entered(spec, lambda: os.listdir(folder)) == "['made']"
+    finally:
+        del os.environ["LD_PRELOAD"]
+    assert removed(spec) == "True"
+    # It found the host's files, then none, then its own.
+    assert log.read_text().split() == "hosts 0 12 0 12 made 0 12".split()
+
+
+@AS_ROOT
+@pytest.mark.parametrize(
+    ("body", "text"), [("exit 3", "failed with status 3"), ("sleep 60", "took longer than 1 s")]
+)
+def test_a_script_that_fails_or_hangs_is_named(
+    base: Path, tmp_path: Path, body: str, text: str
+) -> None:
+    script = tmp_path / "script"
+    script.write_text(f"#!/bin/sh\n{body}\n")
+    script.chmod(0o755)
+    spec = spec_of(
+        base, 12, (PrivateDirectory(private(tmp_path)),), script=str(script), script_wait_s=1
+    )
+    assert entered(spec, lambda: "in") == f"NamespaceError: CloneNSScript {script} {text}"
+    assert not os.path.ismount(base / "12" / ".ns")
+
+
+def test_links_are_not_followed_and_deep_trees_end(tmp_path: Path) -> None:
+    """RELIABILITY 62."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_text("x")
+    top = tmp_path / "top"
+    top.mkdir()
+    (top / "link").symlink_to(outside)
+    (top / "in").mkdir()
+    (top / "in" / "link").symlink_to(outside)
+    os.link(outside / "kept", top / "in" / "hard")
+    os.mkfifo(top / "in" / "fifo")
+    here = os.open(top, os.O_RDONLY)
+    deepest = os.dup(here)
+    for _ in range(DEEP):
+        os.mkdir("d" * 200, dir_fd=deepest)
+        below = os.open("d" * 200, os.O_RDONLY, dir_fd=deepest)
+        os.close(deepest)
+        deepest = below
+    os.close(deepest)
+    before = len(os.listdir("/proc/self/fd"))
+    namespace_end.remove_tree(here)
+    assert len(os.listdir("/proc/self/fd")) == before
+    os.close(here)
+    assert os.listdir(top) == []
+    assert (outside / "kept").read_text() == "x"
+
+
+def test_attempts_have_directories_of_their_own(tmp_path: Path) -> None:
+    places = Namespaces().directories
+    names = [spec_of(tmp_path, 12, places, attempt=n)["directories"] for n in (0, 1)]
+    assert names == [[f"{tmp_path}/12"], [f"{tmp_path}/12.1"]]
