@@ -172,5 +172,6 @@ def pages() -> dict[str, Page]:
         "cgroup.conf.5": plain("cgroup.conf", keys.CGROUP),
         "job_container.conf.5": plain("job_container.conf", keys.JOB_CONTAINER),
         "namespace.yaml.5": namespace_yaml(),
+        "oci.conf.5": plain("oci.conf", keys.OCI),
         "slurmdbd.conf.5": plain("slurmdbd.conf", keys.SLURMDBD),
     }

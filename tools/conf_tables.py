@@ -33,6 +33,7 @@ SECTIONS = {
     "topology.conf": "TOPOLOGY",
     "job_container.conf": "JOB_CONTAINER",
     "namespace.yaml": "NAMESPACE",
+    "oci.conf": "OCI",
 }
 
 DEBUG_LEVELS = "quiet fatal error info verbose debug debug2 debug3 debug4 debug5".split()
@@ -353,6 +354,27 @@ NAMESPACE: dict[str, dict[str, object]] = {
     "tmpfs": {"default": ""},
 }
 
+OCI: dict[str, dict[str, object]] = {
+    "ContainerPath": {"kind": "string", "default": ""},
+    "CreateEnvFile": {"default": "disabled", "choices": "null newline disabled".split()},
+    "DebugFlags": {"kind": "string"},
+    "DisableCleanup": {"default": ""},
+    "DisableHooks": {"kind": "list"},
+    "EnvExclude": {"kind": "string"},
+    "FileDebug": {"kind": "string"},
+    "IgnoreFileConfigJson": {"default": ""},
+    "MountSpoolDir": {"kind": "string", "default": ""},
+    "RunTimeEnvExclude": {"kind": "string"},
+    **{
+        f"RunTime{name}": {"kind": "string"}
+        for name in ("Create", "Delete", "Kill", "Query", "Run", "Start")
+    },
+    "SrunArgs": {"kind": "string"},
+    "SrunPath": {"kind": "string", "default": ""},
+    "StdIODebug": {"kind": "string"},
+    "SyslogDebug": {"kind": "string"},
+}
+
 # Keys that exist in Slurm's output or files but not in the list of documented keys.
 EXTRA_SLURM = [
     ("SlurmrestdHttpAuthParameters", "list", "HTTP listener authentication of the REST daemon"),
@@ -608,6 +630,7 @@ def modules() -> dict[Path, str]:
         "TOPOLOGY": ("topology", "topology_conf", TOPOLOGY),
         "JOB_CONTAINER": ("job_container.conf", "parameter", JOB_CONTAINER),
         "NAMESPACE": ("namespace.yaml", "parameter", NAMESPACE),
+        "OCI": ("oci.conf", "parameter", OCI),
     }
     for constant, (file, section, overrides) in others.items():
         tables[constant] = rows(facts_of(file)[section], overrides)

@@ -272,7 +272,8 @@ def test_slurmd_port(tmp_path: Path) -> None:
     node = Node(tmp_path, f"SlurmdPort={port}\nSlurmdPidFile={tmp_path}/n1.pid")
     identity: Any = SimpleNamespace(authenticator=object(), signer=None)
     runner: Any = SimpleNamespace(fork_receiver=None)
-    actions: Any = SimpleNamespace(groups=SimpleNamespace(hold=None))
+    hold = SimpleNamespace(hold=None)
+    actions: Any = SimpleNamespace(groups=hold, namespaces=hold)
     unused: Any = None
 
     async def listens() -> None:

@@ -174,7 +174,7 @@ def test_a_directory_is_where_the_job_runs(command: str) -> None:
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["--container=/b"], "--container is not implemented yet"),
+        (["--runtime=oci"], "--runtime is not implemented yet"),
         (["--resources=a"], "--resources is not implemented yet"),
     ],
 )

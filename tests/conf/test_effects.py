@@ -134,7 +134,6 @@ def test_a_key_of_many_lines_is_named_once() -> None:
         ("JobCompType=jobcomp/lua", "jobcomp/lua is refused: completed jobs would not be told of"),
         ("JobCompType=jobcomp/mysql", "jobcomp/mysql is refused: no table of completed jobs"),
         ("MpiDefault=cray_shasta", "cray_shasta is refused: the ranks would not know each other"),
-        ("JobContainerType=job_container/tmpfs", "job_container/tmpfs is refused: jobs would"),
         ("TLSType=tls/s2n", "tls/s2n is refused: connections are signed, not encrypted"),
         ("UsePAM=yes", "yes is refused: no PAM session would limit the tasks"),
         ("VSizeFactor=110", "110 is refused: virtual memory would not be limited"),
@@ -189,14 +188,14 @@ def test_files_beside_slurm_conf_name_what_has_no_effect(tmp_path: Path) -> None
     (tmp_path / "cgroup.conf").write_text("ConstrainCores=yes\nEnableExtraControllers=pids\n")
     (tmp_path / "gres.conf").write_text("Name=gpu Count=1 Flags=CountOnly,env_uuid\n")
     (tmp_path / "topology.conf").write_text("SwitchName=s Nodes=n1 LinkSpeed=4\n")
-    (tmp_path / "oci.conf").write_text("RunTimeRun=x\n")
+    (tmp_path / "helpers.conf").write_text("")
     warnings = [
         line.removeprefix(f"{tmp_path}/") for line in check_warnings(str(tmp_path / "slurm.conf"))
     ]
     assert warnings[:1] == [
         "cgroup.conf:2: EnableExtraControllers has no effect in pyslurm-ng yet",
     ]
-    assert "oci.conf: is not read by pyslurm-ng: --container is refused" in warnings
+    assert "helpers.conf: is not read by pyslurm-ng: NodeFeaturesPlugins has no effect" in warnings
 
 
 def test_slurmdbd_conf_names_and_refuses() -> None:
@@ -210,8 +209,12 @@ def test_slurmdbd_conf_names_and_refuses() -> None:
 
 # Rows of "same" are used ----------------------------------------------------------------------
 
-_READ_AS_TEXT = "cli data_parser wire sim dbd".split()
-"""Where commands and slurmdbd ask slurm.conf for keys by name, through `conf.quick`."""
+_READ_AS_TEXT = "cli data_parser wire sim dbd d/container".split()
+"""Where commands and slurmdbd ask slurm.conf for keys by name, through `conf.quick`, and where
+tasks in containers ask oci.conf."""
+_BY_NAME = ("slurm.conf", "slurmdbd.conf", "oci.conf")
+_WHOLE = ("job_container.conf", "namespace.yaml")
+"""Files that `conf.namespaces` makes one object of."""
 _USED_WHILE_READING = frozenset(
     # Of what other values and whole objects are made before anybody else sees them.
     """
@@ -251,6 +254,7 @@ def texts() -> str:
         for key in table
         if effect_of(section, key.name).kind in (SAME, DIFFERS)
         and key.name not in _USED_WHILE_READING
+        and section not in _WHOLE
     ],
 )
 def test_a_key_that_works_is_asked_for(
@@ -258,7 +262,7 @@ def test_a_key_that_works_is_asked_for(
 ) -> None:
     """One that nothing outside of reading and showing asks for cannot have an effect."""
     name, attribute = key[1].name, key[1].attribute
-    by_name = key[0] in ("slurm.conf", "slurmdbd.conf") and f'"{name}"' in texts
+    by_name = key[0] in _BY_NAME and f'"{name}"' in texts
     assert attribute in attributes or by_name or name == "CredType" or name == "PlugStackConfig"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -52,6 +53,9 @@ class Runner:
     def has(self, key: StepKey) -> bool:
         return key in self.started
 
+    def fork_receiver(self, theirs: socket.socket) -> None:
+        """No job here has files that are to be received or removed."""
+
 
 class KnownAccounts(Accounts):
     """Users who need no look-up."""
@@ -82,7 +86,7 @@ class Slurmd:
         self.runner: Any = Runner()
         self.faults = Faults(self.log)
         setup: Any = SimpleNamespace(node=SimpleNamespace(
-            node_name="n1", tree=None, conf=SimpleNamespace(
+            node_name="n1", tree=None, namespaces=None, conf=SimpleNamespace(
                 prolog=(), prolog_timeout=1, epilog=(), epilog_timeout=1, kill_wait=30,
                 unkillable_step_timeout=60)))  # fmt: skip
         node = LocalNode(setup, Spool(str(directory)), self.log, self.faults)

@@ -9,6 +9,7 @@ from pyslurm_ng.conf import (
     cgroup_conf,
     gres_conf,
     namespaces,
+    oci_conf,
     slurmdbd_conf,
     topology_conf,
     topology_yaml,
@@ -137,6 +138,9 @@ def node_warnings(conf: SlurmConf) -> list[str]:
         lines += cgroup_conf.load_cgroup_conf(cgroup).warnings
     if os.path.exists(gres):
         lines += gres_conf.load_gres_conf(gres, conf.gres_types, conf.nodes).warnings
+    oci = os.path.join(directory, "oci.conf")
+    if os.path.exists(oci):
+        lines += oci_conf.load_oci_conf(oci)[1]
     return lines
 
 
@@ -223,6 +227,9 @@ def _neighbours(path: str, conf: SlurmConf | None) -> list[ConfError]:
     if conf is not None and conf.namespace_type in namespaces.FILE_OF:
         own = os.path.join(directory, namespaces.FILE_OF[conf.namespace_type])
         errors += namespaces.file_errors(own)
+    oci = os.path.join(directory, "oci.conf")
+    if os.path.exists(oci):
+        errors += oci_conf.file_errors(oci)
     if os.access(slurmdbd, os.R_OK):  # it is checked only for its owner
         errors += slurmdbd_conf.file_errors(slurmdbd)
     return errors

@@ -117,5 +117,6 @@ WordOfArgv = Annotated[str, Meta(max_length=131_072)]
 """One argument: the kernel's MAX_ARG_STRLEN."""
 
 MOST_WORDS_OF_ARGV = 65536
+MOST_CONTAINER_OPTIONS = 32
 """exec(2) takes 2 MiB of arguments, with the pointers to them: these, of 24 characters each."""
 MOST_RLIMITS = 10

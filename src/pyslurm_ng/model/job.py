@@ -12,6 +12,7 @@ from pyslurm_ng.base.numbers import INFINITE, MINUTE_US, NO_VAL
 from pyslurm_ng.base.sluid import record_sluid
 
 from .bounds import (
+    MOST_CONTAINER_OPTIONS,
     MOST_RLIMITS,
     MOST_WORDS_OF_ARGV,
     Amount,
@@ -162,6 +163,8 @@ class JobRequest(
     acctg_freq: ShortText = ""
     profile: ShortText = ""
     container: PathText = ""
+    # `name=value` of --container-id and the options about an image, without `container-`.
+    container_options: Annotated[tuple[LongText, ...], Meta(max_length=MOST_CONTAINER_OPTIONS)] = ()
     burst_buffer: LongText = ""
     uid: UserIdField = NO_VAL  # --uid, root only
     gid: UserIdField = NO_VAL  # --gid

@@ -414,6 +414,10 @@ class LaunchStep(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     all_ranks_of_nodes: b.FoldedText = ""  # blocks of ranks, as in PMI_process_mapping
     x11: tuple[b.WordText, Annotated[bytes, Meta(max_length=64)]] = ("", b"")  # nodes, cookie
     mpi_secret: Annotated[bytes, Meta(max_length=64)] = b""  # what ranks show to a PMIx server
+    container: b.PathText = ""  # an OCI bundle
+    container_options: Annotated[
+        tuple[b.LongText, ...], Meta(max_length=b.MOST_CONTAINER_OPTIONS)
+    ] = ()  # as a JobRequest has them
 
 
 @message(kind="SendFile", roles="user", owner_rule="owner", rate="change")

@@ -12,8 +12,8 @@ from typing import Any
 
 from pyslurm_ng.d.spool import step_record
 from pyslurm_ng.d.spool.step_contract import StepSpec
+from pyslurm_ng.d.stepd.stepd_command import stepd_command
 from pyslurm_ng.d.stepd.template import READY
-from pyslurm_ng.d.steps.step_runner import stepd_command
 from pyslurm_ng.kernels.records import pack, unpack
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.wire import step_io
@@ -91,6 +91,7 @@ class Template:
             "oom_kill_step": False, "waits_for_children": False,
             "programs": [["x"]],
             "mpi": None, "x11": None, "plugins": None, "frequency": None, "clocks": None,
+            "namespace": None, "script_word": 0,
             "tasks": [{**PLAIN, "task": 0, "local": 0, "out": out, "err": out}],
         }  # fmt: skip
         return {**base, **more}

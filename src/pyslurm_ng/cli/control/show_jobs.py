@@ -474,6 +474,8 @@ def show_step(session: "Session", words: "list[str]") -> int:
             f"CPUFreqReq=Default{dist}",
             f"SrunHost:Pid={null(row['srun_host'])}:{row['srun_pid']}",
         ]
+        if row["container"]:
+            lines.append(f"Container={row['container']}")
         if row["tres_per_node"]:
             lines.append(f"TresPerNode={row['tres_per_node']}")
         print_record(session, lines)

@@ -169,6 +169,8 @@ def launch_fields(
         "mem_bind": settings.get("mem-bind", ""),
         "task_prolog": settings.get("task-prolog", ""),
         "task_epilog": settings.get("task-epilog", ""),
+        "container": request.get("container", ""),
+        "container_options": request.get("container_options", []),
         "tasks_per_socket": request.get("ntasks_per_socket", 0),
         "oom_kill_step": request.get("oom_kill_step", -1),
         "waits_for_children": "wait-for-children" in settings,

@@ -145,7 +145,7 @@ def step_fields(options: "Options", argv: "list[str]", program: str) -> "dict[st
         "ntasks", "ntasks_per_node", "ntasks_per_socket", "nodes_min", "nodes_max", "cpus_per_task",
         "threads_per_core", "mem_per_node_mib", "mem_per_cpu_mib", "gpus", "gpus_per_node",
         "gpus_per_task", "tres_per_task", "node_list", "exclude", "distribution", "plane_size",
-        "tres_bind",
+        "tres_bind", "container",
     ):  # fmt: skip
         if request.get(name):
             fields[name] = request[name]

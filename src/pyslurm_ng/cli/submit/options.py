@@ -19,6 +19,7 @@ from pyslurm_ng.base.numbers import (
 from pyslurm_ng.cli.option_words import OPTIONAL, REQUIRED, OptionError, UsageError, split_words
 from pyslurm_ng.cli.submit import (
     client_values as cv,
+    container_words as cw,
     option_names as on,
     option_values as ov,
     x11_words,
@@ -70,6 +71,7 @@ FLAGS = {
 READERS: "dict[str, Reader]" = {
     "account": on.account, "acctg-freq": ov.sampling, "bbf": on.burst_buffer_file,
     "begin": ov.moment, "chdir": on.directory, "cluster": on.cluster,
+    **dict.fromkeys(cw.WORDS, cw.word), "container": cw.bundle,
     "clusters": on.cluster, "compress": cv.compress, "cpu-bind": ov.binding, "cpu_bind": ov.binding,
     "cpu-freq": on.cpu_frequency, "deadline": ov.moment, "delay-boot": on.delay_boot,
     "distribution": ov.distribution,

@@ -10,6 +10,7 @@ from pyslurm_ng.base.numbers import (
 )
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.submit import option_values as ov
+from pyslurm_ng.cli.submit.container_words import check as check_container
 from pyslurm_ng.cli.submit.option_state import COMMAND_LINE, ENVIRONMENT, SCRIPT, OptionState
 
 TYPE_CHECKING = False
@@ -26,6 +27,8 @@ def settle(options: OptionState) -> "list[str]":
     if options.verbose and "quiet" in options.settings:
         raise OptionError("don't specify both --verbose (-v) and --quiet (-Q)", 1)
     _settle_memory(options)
+    if "container" in options.request or "container_options" in options.request:
+        check_container(options.request)
     if options.command == "srun" and "parsable" in options.given and ("async" not in options.given):
         raise OptionError("--parsable requires --async", 1)
     warnings = _settle_hint(options)

@@ -98,6 +98,27 @@ NAMESPACE = Keys(
     refused={"user_ns_script": _NO_USER_NAMESPACES},
 )
 
+_NO_SCRUN = "there is no scrun"
+_ON_STDERR = "what goes wrong is written to the task's stderr"
+OCI = Keys(
+    same=named("""
+        CreateEnvFile DisableCleanup DisableHooks EnvExclude IgnoreFileConfigJson RunTimeCreate
+        RunTimeDelete RunTimeEnvExclude RunTimeKill RunTimeQuery RunTimeRun RunTimeStart
+    """),
+    differs={
+        "ContainerPath": "by default a directory of the user's in /tmp, removed at the end",
+        "MountSpoolDir": "by default /var/run/slurm",
+    },
+    accepted={
+        "DebugFlags": _ON_STDERR,
+        "FileDebug": _ON_STDERR,
+        "SrunArgs": _NO_SCRUN,
+        "SrunPath": _NO_SCRUN,
+        "StdIODebug": _ON_STDERR,
+        "SyslogDebug": _ON_STDERR,
+    },
+)
+
 FILES: dict[str, Keys] = {
     "slurmdbd.conf": SLURMDBD,
     "cgroup.conf": CGROUP,
@@ -105,13 +126,13 @@ FILES: dict[str, Keys] = {
     "topology.conf": TOPOLOGY,
     "job_container.conf": JOB_CONTAINER,
     "namespace.yaml": NAMESPACE,
+    "oci.conf": OCI,
 }
 NOT_READ = {
     "acct_gather.conf": "only tasks are sampled",
     "burst_buffer.conf": "there are no burst buffers; what jobs ask for is kept and shown",
     "helpers.conf": "NodeFeaturesPlugins has no effect",
     "mpi.conf": "PMIx has the settings of its library, and its messages go over srun",
-    "oci.conf": "--container is refused",
     "resources.yaml": "--resources is refused",
 }
 """Files that Slurm reads and pyslurm-ng does not, each with what follows for jobs."""

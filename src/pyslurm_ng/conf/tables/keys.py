@@ -483,6 +483,29 @@ NAMESPACE: tuple[Key, ...] = (
     Key("tmpfs", "tmpfs", "bool", "", tier=3, help="fresh tmpfs instead of bind mount"),
 )
 
+OCI: tuple[Key, ...] = (
+    Key("ContainerPath", "container_path", "string", "", tier=2, help="where step files are written"),
+    Key("CreateEnvFile", "create_env_file", "enum", "disabled", choices=("null", "newline", "disabled"), tier=2, help="file with the environment"),
+    Key("DebugFlags", "debug_flags", "string", "", tier=3, help="debug flags inside operations"),
+    Key("DisableCleanup", "disable_cleanup", "bool", "", tier=3, help="keep files"),
+    Key("DisableHooks", "disable_hooks", "list", "", tier=3, help="hook types not run"),
+    Key("EnvExclude", "env_exclude", "string", "", tier=2, help="variables not passed to the container"),
+    Key("MountSpoolDir", "mount_spool_dir", "string", "", tier=3, help="path inside the container"),
+    Key("RunTimeEnvExclude", "run_time_env_exclude", "string", "", tier=2, help="variables not passed to the runtime"),
+    Key("FileDebug", "file_debug", "string", "", tier=3, help="log level"),
+    Key("IgnoreFileConfigJson", "ignore_file_config_json", "bool", "", tier=2, help="do not read config.json (podman, singularity)"),
+    Key("RunTimeCreate", "run_time_create", "string", "", help="create"),
+    Key("RunTimeDelete", "run_time_delete", "string", "", help="delete"),
+    Key("RunTimeKill", "run_time_kill", "string", "", help="kill"),
+    Key("RunTimeQuery", "run_time_query", "string", "", help="state"),
+    Key("RunTimeRun", "run_time_run", "string", "", help="run in one go (alternative to create and start)"),
+    Key("RunTimeStart", "run_time_start", "string", "", help="start"),
+    Key("SrunPath", "srun_path", "string", "", tier=3, help="for scrun"),
+    Key("SrunArgs", "srun_args", "string", "", tier=3, help="for scrun"),
+    Key("StdIODebug", "std_iodebug", "string", "", tier=3, help="log level"),
+    Key("SyslogDebug", "syslog_debug", "string", "", tier=3, help="log level"),
+)
+
 SECTIONS: dict[str, tuple[Key, ...]] = {
     "slurm.conf": PARAMETERS,
     "NodeName": NODE,
@@ -496,5 +519,6 @@ SECTIONS: dict[str, tuple[Key, ...]] = {
     "topology.conf": TOPOLOGY,
     "job_container.conf": JOB_CONTAINER,
     "namespace.yaml": NAMESPACE,
+    "oci.conf": OCI,
 }
 """By file, or by kind of line in slurm.conf."""

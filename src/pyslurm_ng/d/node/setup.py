@@ -12,6 +12,7 @@ from pyslurm_ng.conf.check import check
 from pyslurm_ng.conf.gres_conf import GresConf, empty_gres_conf, load_gres_conf
 from pyslurm_ng.conf.lexer import ConfErrors
 from pyslurm_ng.conf.namespaces import FILE_OF, Namespaces, load_namespaces
+from pyslurm_ng.conf.oci_conf import load_oci_conf
 from pyslurm_ng.conf.on_host import missing_users
 from pyslurm_ng.conf.slurm_conf import NodeConf, SlurmConf, load_slurm_conf
 from pyslurm_ng.d.host import binding, cgroup, gres, nvml
@@ -109,6 +110,9 @@ def load_setup(options: Options) -> Setup:
         host=_host(line, is_pretended=pretended),
         plugins=launch_plugins(conf, service_uid, warnings),
         namespaces=_namespaces(conf, line.name, host, spool),
+        oci=load_oci_conf(f"{directory}/oci.conf")[0]
+        if os.path.exists(f"{directory}/oci.conf")
+        else None,
     )
     return Setup(
         node=node,

@@ -30,6 +30,7 @@ from pyslurm_ng.d.spec import (
     step_x11,
     task_binding,
 )
+from pyslurm_ng.d.spec.container_spec import words_before
 from pyslurm_ng.d.spec.node_setup import (
     Account,
     NodeSetup,
@@ -210,6 +211,7 @@ def batch_spec(
     variables = environment.batch_environment(
         credential, settings, sent, gpu_view(setup, credential), login
     )
+    variables |= _container_variables(request.container, request.container_options)
     fields = _name_fields(setup, credential)
     directory = request.work_dir or "/"
     std_in, std_out, std_err = output_names.batch_names(
@@ -220,7 +222,8 @@ def batch_spec(
     if request.flags & REQ_GET_USER_ENV and account.shell:
         home = account.home
         shell = {"shell": account.shell, "home": home, "env": environment.entries(login)}
-    spec: sc.StepSpec = {
+    before = words_before(setup, credential, request.container, request.container_options, 1)
+    return {
         **_base(setup, credential, account, order.credential),
         "login": shell,
         "duty": order.duty_id,
@@ -241,7 +244,8 @@ def batch_spec(
         "columns": 0,
         "no_kill": False,
         "waits_for_children": False,
-        "programs": [["slurm_script", *request.argv]],
+        "programs": [[*before, "slurm_script", *request.argv]],
+        "script_word": len(before),
         "mpi": None,
         "x11": None,
         "plugins": setup.plugins,
@@ -260,7 +264,6 @@ def batch_spec(
             }
         ],
     }
-    return spec
 
 
 def _appends(setup: NodeSetup, flags: int) -> bool:
@@ -317,6 +320,10 @@ def step_spec(
     _leave_to_tasks(variables, setup, credential)
     mpi = step_mpi.mpi_spec(credential, request)
     variables |= step_mpi.step_variables(request.mpi, mpi)
+    before = words_before(
+        setup, credential, request.container, request.container_options, len(tasks)
+    )
+    variables |= _container_variables(request.container, request.container_options)
     spec: sc.StepSpec = {
         **_base(setup, credential, account, request.credential),
         "login": None,
@@ -338,7 +345,10 @@ def step_spec(
         "nice": _nice(setup.conf, sent, credential.uid),
         "no_kill": request.no_kill,
         "waits_for_children": request.waits_for_children,
-        "programs": [_argv(request, program, setup.node_name) for program in request.programs],
+        "programs": [
+            before + _argv(request, program, setup.node_name) for program in request.programs
+        ],
+        "script_word": 0,
         "tasks": tasks,
         "mpi": mpi,
         "x11": step_x11.x11_spec(setup, credential, request, account),
@@ -356,6 +366,13 @@ def step_spec(
     if request.kill_wait_s >= 0:
         spec["kill_wait"] = request.kill_wait_s
     return spec
+
+
+def _container_variables(bundle: str, options: Sequence[str]) -> dict[str, str]:
+    """Return what tells a task of its container."""
+    variables = {"SLURM_CONTAINER": bundle} if bundle else {}
+    name = next((word[3:] for word in options if word.startswith("id=")), "")
+    return {**variables, "SLURM_CONTAINER_ID": name} if name else variables
 
 
 def _step_tasks(

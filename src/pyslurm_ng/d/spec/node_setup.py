@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.conf.cgroup_conf import CgroupConf
@@ -40,6 +40,7 @@ class NodeSetup:
     host: binding.HostCores
     plugins: PluginsSpec | None = None  # of plugstack.conf
     namespaces: Namespaces | None = None
+    oci: Mapping[str, Any] | None = None  # oci.conf by key
 
     def uses(self, plugin: str) -> bool:
         """Whether TaskPlugin names a plugin."""

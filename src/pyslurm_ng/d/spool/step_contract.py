@@ -214,6 +214,7 @@ class StepSpec(StepBase):
     no_kill: bool
     waits_for_children: bool
     programs: list[list[str]]
+    script_word: int  # the place of the batch script among the words of its program
     tasks: list[TaskSpec]
     mpi: MpiSpec | None
     x11: X11Spec | None

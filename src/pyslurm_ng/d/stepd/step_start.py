@@ -176,7 +176,7 @@ class StepStart:
             path = write_script(spec["spool"], spec["script"], spec["uid"], spec["gid"])
         except OSError as error:
             raise CannotStart(FILES_STATUS, f"{spec['spool']}: {error.strerror}") from None
-        spec["programs"][0][0] = path
+        spec["programs"][0][spec["script_word"]] = path
 
     def _wait_for(self, starter: "Launcher | TaskStarter") -> None:
         """Serve until all tasks have begun. Raises CannotStart."""

@@ -88,12 +88,19 @@ class _Title:
 
 
 def main(argv: "Sequence[str]") -> int:
-    """Serve as the template: `slurmstepd FD SPOOL`, started only by slurmd."""
+    """Serve as the template: `slurmstepd FD SPOOL`, started only by slurmd.
+
+    `slurmstepd container ...` is a task instead, see `d.container.task`.
+    """
     if argv and argv[0] in ("-V", "--version"):
         from pyslurm_ng import __version__
 
         print(f"slurm {__version__}")
         return 0
+    if argv and argv[0] == "container":
+        from pyslurm_ng.d.container.task import main as run_container
+
+        return run_container(argv[1:])
     if len(argv) < 2 or not argv[0].isdigit():
         sys.stderr.write("slurmstepd: error: started by slurmd only\n")
         return 1

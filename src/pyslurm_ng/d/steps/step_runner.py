@@ -12,13 +12,12 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-import pyslurm_ng
 from pyslurm_ng.d.spool import step_record
+from pyslurm_ng.d.stepd.stepd_command import stepd_command
 from pyslurm_ng.d.stepd.template import READY, RECEIVE_FILE, TITLE_ROOM
 from pyslurm_ng.d.steps.spool_shares import SpoolShares
 from pyslurm_ng.kernels.records import pack, unpack
@@ -353,16 +352,3 @@ def _connect_long(channel: socket.socket, path: str) -> None:
         channel.connect(f"/proc/self/fd/{folder}/{os.path.basename(path)}")
     finally:
         os.close(folder)
-
-
-def stepd_command() -> list[str]:
-    """Return how to run slurmstepd: the program beside this daemon's, else this interpreter."""
-    beside = os.path.join(os.path.dirname(os.readlink("/proc/self/exe")), "slurmstepd")
-    if os.access(beside, os.X_OK):
-        return [beside]
-    package_dir = os.path.dirname(os.path.dirname(os.path.abspath(pyslurm_ng.__file__)))
-    code = (
-        f"import sys; sys.path.insert(0, {package_dir!r}); "
-        "from pyslurm_ng.d.stepd.template import main; sys.exit(main(sys.argv[1:]))"
-    )
-    return [sys.executable, "-I", "-S", "-c", code]

@@ -1,0 +1,201 @@
+"""Tasks in OCI bundles and in images, with real daemons, as ordinary users."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pyslurm_ng.kernels.process import unshare
+from tests.d.mounts import in_child
+from tests.daemons.faults import AS_OTHERS, as_user, open_directory, submit_as, without_faults
+from tests.daemons.live import LiveCluster, start
+
+OWNER = "games"
+PROGRAMS = ("sh", "ls", "cat", "env", "id", "sleep", "touch", "grep")
+
+
+def can_unshare() -> bool:
+    """Whether a user may make a user namespace, and mount in it."""
+
+    def work() -> None:
+        os.setgid(65534)
+        os.setuid(65534)
+        unshare(0x10000000 | 0x20000)
+
+    return in_child(work) == "None"
+
+
+pytestmark = [
+    *AS_OTHERS,
+    pytest.mark.skipif(not can_unshare(), reason="users may not make user namespaces here"),
+]
+NEEDS_RUNC = pytest.mark.skipif(shutil.which("runc") is None, reason="runc is not installed")
+RUNC = "runc --rootless=true --root=%m/state"
+OCI = f"""\
+EnvExclude="^SLURM_CONF=" CreateEnvFile=newline
+RunTimeRun="{RUNC} run %n.%u.%j.%s.%t -b %b"
+RunTimeQuery="{RUNC} state %n.%u.%j.%s.%t"
+RunTimeKill="{RUNC} kill -a %n.%u.%j.%s.%t"
+RunTimeDelete="{RUNC} delete --force %n.%u.%j.%s.%t"
+"""
+
+
+def make_root(root: Path) -> None:
+    """Make a root file system of some of this host's programs."""
+    for name in ("proc", "sys", "dev", "tmp", "etc", "var/run/slurm", "bin"):
+        (root / name).mkdir(parents=True)
+    for name in PROGRAMS:
+        program = os.path.realpath(shutil.which(name) or name)
+        shutil.copy(program, root / "bin" / name)
+        listed = subprocess.run(["ldd", program], capture_output=True, text=True, check=False)
+        for word in listed.stdout.split():
+            if word.startswith("/") and not (root / word[1:]).exists():
+                (root / word[1:]).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(word, root / word[1:])
+    (root / "etc" / "which").write_text("image\n")
+    # In its user's namespace an overlay takes no changes of what others own.
+    for path in (root, *root.rglob("*")):
+        os.chown(path, 5, 60, follow_symlinks=False)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LiveCluster]:
+    with open_directory() as directory:
+        (directory / "c" / "etc").mkdir(parents=True)
+        (directory / "c").chmod(0o755)
+        (directory / "c" / "etc" / "oci.conf").write_text(OCI)
+        made = start(directory / "c", "--nodes", "1", "--cpus", "8")
+        with without_faults(made):
+            yield made
+
+
+@pytest.fixture(scope="module")
+def bundle(cluster: LiveCluster) -> Path:
+    directory = cluster.directory.parent / "bundle"
+    make_root(directory / "rootfs")
+    if shutil.which("runc"):
+        subprocess.run(["runc", "spec", "--rootless"], cwd=directory, check=True)
+        config = json.loads((directory / "config.json").read_text())
+        config["process"]["env"] = ["PATH=/bin", "OF_BUNDLE=1"]
+        config["root"]["readonly"] = False
+        (directory / "config.json").write_text(json.dumps(config))
+    return directory
+
+
+@pytest.fixture(scope="module")
+def archive(bundle: Path) -> Path:
+    path = bundle.parent / "image.tar"
+    with tarfile.open(path, "w") as made:
+        made.add(bundle / "rootfs", arcname=".")
+    path.chmod(0o644)
+    return path
+
+
+@pytest.fixture(scope="module")
+def work(cluster: LiveCluster) -> Path:
+    directory = cluster.directory.parent / "work"
+    directory.mkdir()
+    directory.chmod(0o1777)
+    return directory
+
+
+def srun(cluster: LiveCluster, work: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return as_user(cluster, OWNER, "srun", *words, cwd=work)
+
+
+@NEEDS_RUNC
+def test_tasks_run_in_a_bundle(cluster: LiveCluster, bundle: Path, work: Path) -> None:
+    """Each in its own, with the job's variables, streams and exit code."""
+    said = srun(
+        cluster, work, "-n2", f"--container={bundle}", "--container-id=mine", "sh", "-c",
+        "cat /etc/which; env | grep -e ^SLURM_CONTAINER -e ^OF_ -e ^SLURM_CONF=; exit 3",
+    )  # fmt: skip
+    assert said.returncode == 3, said.stderr
+    variables = ["image", f"SLURM_CONTAINER={bundle}", "SLURM_CONTAINER_ID=mine", "OF_BUNDLE=1"]
+    assert sorted(said.stdout.splitlines()) == sorted(variables * 2)
+
+
+@NEEDS_RUNC
+def test_scripts_run_in_a_bundle_and_listings_name_it(
+    cluster: LiveCluster, bundle: Path, work: Path
+) -> None:
+    script, out = work / "script", work / "out"
+    script.write_text("#!/bin/sh\ncat /etc/which\necho $1\nsleep 300\n")
+    words = (f"--container={bundle}", "-o", "out", str(script), "word")
+    job_id = submit_as(cluster, OWNER, *words, cwd=work)
+    cluster.wait_until("output", lambda: out.exists() and "word" in out.read_text())
+    assert out.read_text() == "image\nword\n"
+    assert f"Container={bundle}" in cluster.out("scontrol", "show", "job", str(job_id))
+    assert cluster.out("squeue", "-h", "-O", "container:200").strip() == str(bundle)
+    as_user(cluster, OWNER, "scancel", str(job_id))
+    cluster.wait_for_jobs(job_id)
+    assert cluster.accounted(job_id, "Container%200").strip() == str(bundle)
+
+
+@NEEDS_RUNC
+def test_a_container_ends_with_its_step(cluster: LiveCluster, bundle: Path, work: Path) -> None:
+    in_step = f"srun --container={bundle} sh -c 'echo 1 > /etc/begun; sleep 4711'"
+    job_id = submit_as(cluster, OWNER, "-o", "/dev/null", "--wrap", in_step, cwd=work)
+    cluster.wait_until("start", (bundle / "rootfs" / "etc" / "begun").exists)
+    steps = cluster.out("scontrol", "show", "step", f"{job_id}.0")
+    assert f"Container={bundle}" in steps
+    as_user(cluster, OWNER, "scancel", str(job_id))
+    cluster.wait_for_jobs(job_id)
+    running = subprocess.run(["pgrep", "-f", "^sleep 4711"], capture_output=True, check=False)
+    assert running.stdout == b""
+
+
+def test_tasks_run_in_an_image(cluster: LiveCluster, bundle: Path, work: Path) -> None:
+    """As the user, with the host's processes; what is written is gone, and the image as it was."""
+    said = srun(
+        cluster, work, f"--container-image={bundle}/rootfs", "sh", "-c",
+        "cat /etc/which; id -u; touch /etc/new && ls /etc/new; ls /proc/1/stat; kill -TERM $$",
+    )  # fmt: skip
+    assert said.stdout.split() == ["image", "5", "/etc/new", "/proc/1/stat"], said.stderr
+    assert said.returncode == 143
+    assert not (bundle / "rootfs" / "etc" / "new").exists()
+
+
+def test_options_of_images(cluster: LiveCluster, archive: Path, work: Path) -> None:
+    said = srun(
+        cluster, work, f"--container-image={archive}", f"--container-mounts={work}:/mnt:ro",
+        "--container-workdir=/mnt", "--container-remap-root", f"--container-save={work}/saved.tar",
+        "sh", "-c", "id -u; pwd; touch /mnt/x 2>/dev/null || echo ro; echo new > /etc/new",
+    )  # fmt: skip
+    assert (said.returncode, said.stdout) == (0, "0\n/mnt\nro\n"), said.stderr
+    with tarfile.open(work / "saved.tar") as saved:
+        assert "etc/new" in saved.getnames()
+    words = (f"--container-image={archive}", "--container-readonly", "touch", "/etc/x")
+    assert "Read-only file system" in srun(cluster, work, *words).stderr
+
+
+def test_a_named_container_is_kept(cluster: LiveCluster, archive: Path, work: Path) -> None:
+    name = f"psng-{os.getpid()}"
+    words = (f"--container-name={name}", "sh", "-c")
+    srun(cluster, work, f"--container-image={archive}", *words, "echo kept > /etc/kept")
+    said = srun(cluster, work, *words, "cat /etc/kept")
+    shutil.rmtree(f"/tmp/slurm-containers-5/{name}")
+    assert said.stdout == "kept\n", said.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        ("--container=/nowhere", "container: /nowhere/config.json: No such file or directory"),
+        ("--container-image=ubuntu:22.04", "only a path of a directory or tar file can be used"),
+        ("--container-name=none-such", "there is no such container here"),
+    ],
+)
+def test_what_is_not_there_is_named(
+    cluster: LiveCluster, work: Path, option: str, text: str
+) -> None:
+    said = srun(cluster, work, option, "true")
+    assert said.returncode == 1
+    assert text in said.stderr
