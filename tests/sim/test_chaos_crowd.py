@@ -32,7 +32,7 @@ def test_no_change_breaks_a_limit(mode: str, by: str) -> None:
             seed,
             Planner(),
             # Components that fit nowhere together are looked for at each moment, in each pass.
-            20 if has_components else 40,
+            12 if has_components else 40,
             conf=PREEMPTION.format(by=by, mode=mode),
             partitions=PARTITIONS,
             components=has_components,
