@@ -490,8 +490,12 @@ def test_accounts_below_count_among_those_that_a_coordinator_has(store: Database
     manage(store, "add coordinator account=chem names=carol")
     users = {row["User"]: row["Coordinators"] for row in listed(store, "user")}
     assert users["carol"] == "bio,chem" and users["bob"] == ""
+    direct = {row["User"]: row["DirectCoordinators"] for row in listed(store, "user")}
+    assert direct["carol"] == "chem" and direct["bob"] == ""
     accounts = {row["Account"]: row["Coordinators"] for row in listed(store, "account")}
     assert (accounts["bio"], accounts["chem"], accounts["root"]) == ("carol", "carol", "")
+    direct = {row["Account"]: row["DirectCoordinators"] for row in listed(store, "account")}
+    assert (direct["bio"], direct["chem"]) == ("", "carol")
 
 
 def test_a_clusters_classification_is_one_of_three_words(store: Database) -> None:

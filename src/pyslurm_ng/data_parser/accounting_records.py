@@ -290,8 +290,9 @@ def _grouped(entity: str, rows: "list[Row]") -> "tuple[str, list[Row]]":
     groups: dict[str, Row] = {}
     for row in rows:
         name = row[field]
+        direct = (row.get("DirectCoordinators") or "").split(",")
         coordinators = [
-            {"name": word, "direct": True}
+            {"name": word, "direct": word in direct}
             for word in (row["Coordinators"] or "").split(",")
             if word
         ]

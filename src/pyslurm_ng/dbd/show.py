@@ -200,7 +200,7 @@ def _users(asked: Asked) -> tuple[Iterable[str], list[Row]]:
         for row in rows:
             tied_rows.setdefault(row["User"], []).append(row)
     defaults_of: dict[str, str] = {}
-    coordinated = coordinated_accounts(asked.connection)
+    direct, coordinated = coordinated_accounts(asked.connection)
     levels_of: dict[str, str] = {}
     keys_of: dict[str, str] = {}
     for cluster_id, _ in asked.clusters() or [(0, "")]:
@@ -217,6 +217,7 @@ def _users(asked: Asked) -> tuple[Iterable[str], list[Row]]:
             "DefaultAccount": defaults_of[name],
             "AdminLevel": level,
             "Coordinators": ",".join(coordinated.get(name, ())),
+            "DirectCoordinators": ",".join(direct.get(name, ())),
             "DefaultWCKey": keys_of[name],
         }
         if (
@@ -232,7 +233,7 @@ def _users(asked: Asked) -> tuple[Iterable[str], list[Row]]:
             shown.append(own)
         else:
             shown += [row | own for row in tied_rows.get(name, [dict[str, Any]()])]
-    fields = ("DefaultAccount", "AdminLevel", "Coordinators", "DefaultWCKey")
+    fields = ("DefaultAccount", "AdminLevel", "Coordinators", "DirectCoordinators", "DefaultWCKey")
     if not with_associations:
         return ("User", *fields), shown
     return (*ASSOCIATION_FIELDS, *fields), shown
@@ -249,10 +250,7 @@ def _accounts(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     ):
         if key in where:
             query = query.where(column.in_(where.values(key, lower=True)))
-    coordinators: dict[str, list[str]] = {}
-    for user, accounts in sorted(coordinated_accounts(asked.connection).items()):
-        for name in accounts:
-            coordinators.setdefault(name, []).append(user)
+    direct, coordinators = map(_by_account, coordinated_accounts(asked.connection))
     with_associations = "withassoc" in asked.flags
     tied_rows: dict[str, list[Row]] = {}
     users = where.users("Users")
@@ -267,6 +265,7 @@ def _accounts(asked: Asked) -> tuple[Iterable[str], list[Row]]:
             "Description": account.description,
             "Organization": account.organization,
             "Coordinators": ",".join(coordinators.get(account.name, ())),
+            "DirectCoordinators": ",".join(direct.get(account.name, ())),
         }
         if restricts and account.name not in tied_rows:
             continue
@@ -276,10 +275,19 @@ def _accounts(asked: Asked) -> tuple[Iterable[str], list[Row]]:
             shown.append(own)
         else:
             shown += [row | own for row in tied_rows.get(account.name, [dict[str, Any]()])]
-    fields = ("Description", "Organization", "Coordinators")
+    fields = ("Description", "Organization", "Coordinators", "DirectCoordinators")
     if not with_associations:
         return ("Account", *fields), shown
     return (*ASSOCIATION_FIELDS, *fields), shown
+
+
+def _by_account(accounts_of: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Return the users of each account, in order."""
+    users_of: dict[str, list[str]] = {}
+    for user, accounts in sorted(accounts_of.items()):
+        for account in accounts:
+            users_of.setdefault(account, []).append(user)
+    return users_of
 
 
 def _is_member(asked: Asked, account: str) -> bool:

@@ -184,13 +184,16 @@ def accounts_below(connection: sa.Connection, accounts: Iterable[str]) -> set[st
     return all_names
 
 
-def coordinated_accounts(connection: sa.Connection) -> dict[str, list[str]]:
-    """Return the accounts of each coordinator in their order, with those below: they count, too."""
+def coordinated_accounts(
+    connection: sa.Connection,
+) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Return the accounts of each coordinator in their order: as recorded, and with those below."""
     own: dict[str, list[str]] = {}
     pairs = schema.coordinators
-    for account, user in connection.execute(sa.select(pairs.c.account, pairs.c.user)):
+    query = sa.select(pairs.c.account, pairs.c.user).order_by(pairs.c.account)
+    for account, user in connection.execute(query):
         own.setdefault(user, []).append(account)
-    return {user: sorted(accounts_below(connection, names)) for user, names in own.items()}
+    return own, {user: sorted(accounts_below(connection, names)) for user, names in own.items()}
 
 
 def user_records(
@@ -209,12 +212,7 @@ def user_records(
         ).all()
     )
     keys, default_keys = _wckeys(connection, cluster_id)
-    coordinated: dict[str, list[str]] = {}
-    pairs = schema.coordinators
-    for account, user in connection.execute(
-        sa.select(pairs.c.account, pairs.c.user).order_by(pairs.c.account)
-    ):
-        coordinated.setdefault(user, []).append(account)
+    coordinated, _ = coordinated_accounts(connection)
     return [
         UserRecord(
             name=row.name,

@@ -132,7 +132,7 @@ def _of_user(row: "Row", user: "Row") -> "list[str]":
         *_pair("WCKeys", ",".join(user.get("WCKeys") or ())),
         *_pair("DefaultQOS", row["DefaultQOS"]),
         *_pair("AdminLevel", "" if level == "None" else level),
-        *_pair("Coordinator", user.get("Coordinators") or ""),
+        *_pair("Coordinator", user.get("DirectCoordinators") or ""),
     ]
 
 
