@@ -32,15 +32,17 @@ def cluster() -> Iterator[LiveCluster]:
         pytest.skip("not built")
     with open_directory() as directory:
         # Programs of slurmctld write there as SlurmUser.
-        directory.chmod(0o777)
+        notes = directory / "notes"
+        notes.mkdir()
+        notes.chmod(0o777)
         for name, text in (("prolog", PROLOG), ("epilog", EPILOG)):
             program = directory / name
-            program.write_text(text.format(directory=directory))
+            program.write_text(text.format(directory=notes))
             program.chmod(0o755)
         extra = directory / "extra.conf"
         extra.write_text(
             f"PrologSlurmctld={directory}/prolog\nEpilogSlurmctld={directory}/epilog\n"
-            f"PropagatePrioProcess=1\nJobCompType=jobcomp/filetxt\nJobCompLoc={directory}/jobs\n"
+            f"PropagatePrioProcess=1\nJobCompType=jobcomp/filetxt\nJobCompLoc={notes}/jobs\n"
         )
         made = start(directory / "c", "--nodes", "1", "--cpus", "4", "--conf", str(extra))
         with without_faults(made):
@@ -50,7 +52,7 @@ def cluster() -> Iterator[LiveCluster]:
 @pytest.fixture
 def runs(cluster: LiveCluster) -> Path:
     """Return the file in which programs note that they ran; it begins empty."""
-    path = cluster.directory.parent / "runs"
+    path = cluster.directory.parent / "notes" / "runs"
     path.write_text("")
     path.chmod(0o666)
     return path
@@ -94,8 +96,8 @@ def test_a_prolog_that_fails(cluster: LiveCluster, runs: Path) -> None:
 
 def test_a_controller_that_dies_in_between(cluster: LiveCluster, runs: Path) -> None:
     """The next one runs the prolog again; the script runs once."""
-    go = cluster.directory.parent / "go"
-    out = cluster.directory.parent / "out"
+    go = cluster.directory.parent / "notes" / "go"
+    out = cluster.directory.parent / "notes" / "out"
     job_id = cluster.submit("-J", "wait", "-o", str(out), "--wrap", "echo ran")
     cluster.wait_until("prolog", lambda: bool(noted(runs, job_id)))
     shown = cluster.out("squeue", "-h", "-j", str(job_id), "-o", "%t %r")
@@ -112,7 +114,7 @@ def test_a_controller_that_dies_in_between(cluster: LiveCluster, runs: Path) -> 
 
 def test_tasks_are_as_nice_as_their_command(cluster: LiveCluster) -> None:
     """PropagatePrioProcess=1: no job gets a better priority than that of its sbatch or srun."""
-    out = cluster.directory.parent / "nice"
+    out = cluster.directory.parent / "notes" / "nice"
     niceness = min(os.getpriority(os.PRIO_PROCESS, 0) + 5, 19)  # the kernel's highest
     script = "nice; srun --overlap -n 1 nice"
     words = ("nice", "-n", "5", "sbatch", "--parsable", "-o", str(out), "--wrap", script)

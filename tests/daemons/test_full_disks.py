@@ -91,14 +91,16 @@ def waiting_script(directory: Path, name: str, rest: str = "") -> Path:
 @pytest.fixture
 def work() -> Iterator[Path]:
     with open_directory() as directory:
-        directory.chmod(0o777)
-        yield directory
+        written = directory / "work"
+        written.mkdir()
+        written.chmod(0o777)
+        yield written
 
 
 def cluster_in(work: Path, conf: str) -> LiveCluster:
-    extra = work / "extra.conf"
+    extra = work.parent / "extra.conf"
     extra.write_text(conf)
-    return start(work / "c", "--nodes", "2", "--cpus", "4", "--conf", str(extra))
+    return start(work.parent / "c", "--nodes", "2", "--cpus", "4", "--conf", str(extra))
 
 
 def test_a_full_state_disk_costs_no_node_and_no_job(work: Path) -> None:
