@@ -129,7 +129,7 @@ FILES: dict[str, Keys] = {
     "oci.conf": OCI,
 }
 NOT_READ = {
-    "acct_gather.conf": "only tasks are sampled",
+    "acct_gather.conf": "energy is read at the intervals of slurm.conf; there are no profiles",
     "burst_buffer.conf": "there are no burst buffers; what jobs ask for is kept and shown",
     "helpers.conf": "NodeFeaturesPlugins has no effect",
     "mpi.conf": "PMIx has the settings of its library, and its messages go over srun",
