@@ -52,6 +52,16 @@ def test_a_refused_value_is_never_obeyed(tmp_path: Path, *, is_required: bool) -
         stack.begin()
 
 
+def test_a_plugin_with_a_call_that_is_not_built_is_named(tmp_path: Path) -> None:
+    """Nothing is silent: its prolog would never run."""
+    code = "def job_prolog(spank): pass\n"
+    with pytest.raises(PluginFailed, match="job_prolog is never called; use Prolog or Epilog"):
+        Stack([line(tmp_path, code)], Spank(REMOTE, {}), OWNERS)
+    spank = Spank(REMOTE, {})
+    Stack([line(tmp_path, code, is_required=False)], spank, OWNERS)
+    assert "job_prolog is never called" in spank.logged[0]
+
+
 def test_options_come_in_init_only_and_once(tmp_path: Path) -> None:
     """Their names must be known before the command line is read, and be clear."""
     late = "from pyslurm_ng.policy.spank import Option\n"

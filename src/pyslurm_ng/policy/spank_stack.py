@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 GROUP = "pyslurm_ng.spank"
 """Entry points of this group are plugins, too."""
 _MOST_SOURCE = 4 << 20
+_NEVER_CALLED = ("job_prolog", "job_epilog")
+"""Calls of SPANK that are not built: a plugin that has one would wait for it in vain."""
 
 
 class PluginFailed(Exception):
@@ -68,6 +70,9 @@ class Stack:
         for line in lines:
             try:
                 functions = self._limited(lambda line=line: _load(line, owners))  # type: ignore[misc]
+                for call in _NEVER_CALLED:
+                    if callable(getattr(functions, call, None)):
+                        raise SpankError(f"{call} is never called; use Prolog or Epilog")
             except BaseException as error:  # noqa: BLE001 - also what the plugin itself raises
                 self._failed(line, "cannot be loaded", error)
             else:
