@@ -325,7 +325,7 @@ def pages_of(layout: Layout) -> str:
 def login_of(layout: Layout) -> str:
     """Return a link that logs the cluster's user in to its pages once, "" without."""
     if prepared_by_others(layout):
-        return ""  # a token of ours would go to whoever runs slurmrestd there
+        return ""  # the slurmrestd there may be another user's, and would get our token
     where = pages_of(layout)
     directories = programs.program_directories()
     try:

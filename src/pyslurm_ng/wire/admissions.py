@@ -96,7 +96,7 @@ class Admissions:
         return replace(admission, proves=self._prover(admission.peer, credential))
 
     def _prover(self, asked_by: Peer, request: bytes) -> Callable[[str, bytes], bytes]:
-        """Return what proves answers to a daemon: whoever has taken our port cannot."""
+        """Return a function that signs answers to a daemon; a stranger at our port has none."""
         authenticator, audience = self._authenticator, self._audience
         assert authenticator is not None
 

@@ -1,8 +1,8 @@
 """One daemon asks another over a stream: slurmctld asks slurmdbd, slurmd asks another node.
 
 Unlike a command, a daemon signs with its own identity (its role, not a uid) and runs on a loop. It
-believes no answer without a proof: any user may listen at the port of a daemon that is away, and
-what slurmdbd says decides who is an administrator.
+believes no answer without a proof. Any user may listen at the port of a daemon that is away, and
+slurmdbd tells slurmctld who the administrators are.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the meter of a node measured last: a file of root's that supervisors and slurmd read.
 
-The file is replaced as a whole, and whoever reads it waits for no driver. Its map has
+The file is replaced as a whole. Its readers never wait for a driver. Its map has
 
     boot        the kernel's id of the boot that its times and processes belong to
     time_us     when it was written, in microseconds since boot
