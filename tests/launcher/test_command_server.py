@@ -87,11 +87,17 @@ def is_over(pid: int) -> bool:
 
 
 def signal_family(server: int, number: signal.Signals) -> list[int]:
-    """Send a signal to a server and its children; return the children."""
-    os.kill(server, number)
+    """Stop a server and its children, or let them go on; return the children.
+
+    The server is stopped first and goes on last: as long as it is stopped, a child that ends stays.
+    """
+    if number == signal.SIGSTOP:
+        os.kill(server, number)
     children = Path(f"/proc/{server}/task/{server}/children").read_text().split()
     for child in children:
-        os.kill(int(child), number)  # one that has ended stays, since the server is stopped
+        os.kill(int(child), number)
+    if number == signal.SIGCONT:
+        os.kill(server, number)
     return [int(child) for child in children]
 
 
