@@ -16,8 +16,6 @@ from pyslurm_ng.model.task_counts import tasks_to_start, usable_cpus
 
 NODE_WORDS = ("block", "cyclic", "plane", "arbitrary")
 CORE_WORDS = ("block", "cyclic", "fcyclic")
-_MOST_DEALT = 1 << 20
-"""Of the tasks of a job, one by one: that takes a tenth of a second and 40 MiB."""
 
 
 class LayoutError(ValueError):
@@ -109,13 +107,29 @@ def spread(tasks: int, capacity: Sequence[int], distribution: Distribution) -> l
         capacity: how many tasks each node holds without overcommit, in step order.
         distribution: not "arbitrary": see `spread_by_list`.
     """
-    word = distribution.node or default_node_word(tasks, len(capacity))
-    if distribution.pack and word != "plane":
-        return _in_order(_packed_counts(tasks, capacity))
-    if word == "block":
-        return _in_order(_even_counts(tasks, capacity))
-    size = distribution.plane_size if word == "plane" else 1
-    return _rounds(tasks, capacity, size)
+    size = _round_size(tasks, len(capacity), distribution)
+    if size:
+        return _rounds(tasks, capacity, size)
+    return _in_order(spread_counts(tasks, capacity, distribution))
+
+
+def spread_counts(tasks: int, capacity: Sequence[int], distribution: Distribution) -> list[int]:
+    """Return how many tasks each node has in `spread`, in a time that their number does not change.
+
+    Under overcommit a job may have billions of them.
+    """
+    size = _round_size(tasks, len(capacity), distribution)
+    if size:
+        return _round_counts(tasks, capacity, size)
+    return _packed_counts(tasks, capacity) if distribution.pack else _even_counts(tasks, capacity)
+
+
+def _round_size(tasks: int, nodes: int, distribution: Distribution) -> int:
+    """Return how many tasks a node gets in its turn; 0 where nodes do not take turns."""
+    word = distribution.node or default_node_word(tasks, nodes)
+    if word == "plane":
+        return distribution.plane_size
+    return 0 if distribution.pack or word == "block" else 1
 
 
 def spread_by_list(node_of_task: Sequence[int], nodes: int) -> list[list[int]]:
@@ -182,6 +196,25 @@ def _rounds(tasks: int, capacity: Sequence[int], size: int) -> list[list[int]]:
             task_ids.extend(range(task, task + count))
             task += count
     return of_node
+
+
+def _round_counts(tasks: int, capacity: Sequence[int], size: int) -> list[int]:
+    """Return what `_rounds` deals to each node: equal rounds are taken at once."""
+    counts, task_count = [0] * len(capacity), tasks
+    while room := [node for node, most in enumerate(capacity) if counts[node] < most]:
+        if not task_count:
+            return counts
+        least = min(capacity[node] - counts[node] for node in room)
+        each = max(1, min(least // size, task_count // (size * len(room)))) * size
+        for node in room:
+            more = min(each, task_count, capacity[node] - counts[node])
+            counts[node] += more
+            task_count -= more
+    rounds, rest = divmod(task_count, size * len(counts))
+    return [
+        count + rounds * size + min(size, max(0, rest - node * size))
+        for node, count in enumerate(counts)
+    ]
 
 
 def counts_text(counts: Iterable[int]) -> str:
@@ -276,12 +309,4 @@ def tasks_on_nodes(request: JobRequest, allocs: Sequence[NodeAlloc]) -> list[int
         return counted
     each = max(1, request.cpus_per_task)
     capacity = [usable_cpus(request, alloc) // each for alloc in allocs]
-    # Under overcommit any number is allowed. What exceeds the CPUs goes round the nodes, so whole
-    # rounds are counted, and only the others are dealt one by one.
-    of_round = distribution.plane_size if distribution.node == "plane" else 1
-    room = sum(max(1, tasks) for tasks in capacity)  # Pack gives each node one
-    rounds = max(0, request.ntasks - room) // (of_round * len(allocs))
-    dealt = request.ntasks - rounds * of_round * len(allocs)
-    if dealt > _MOST_DEALT:
-        return counted
-    return [len(ids) + rounds * of_round for ids in spread(dealt, capacity, distribution)]
+    return spread_counts(request.ntasks, capacity, distribution)

@@ -198,15 +198,17 @@ class OwnerRoom:
         hardware, least, end_us = self._hardware, self._timeline.grid.least, demand.end_us(start_us)
         number = hardware.kind_of[position]
         empty = empty_node(hardware.order[position], hardware.kinds[number])
-        for tasks in range(min(tasks_that_fit(demand.need, empty), demand.need.tasks), 0, -1):
+
+        def is_short(tasks: int) -> bool:
             amounts = hardware.node_amounts(demand.need, number, tasks)
-            if amounts is not None and all(
-                least(position, resource, start_us, end_us) >= amount
+            return amounts is None or any(
+                amount and least(position, resource, start_us, end_us) < amount
                 for resource, amount in amounts.items()
-                if amount
-            ):
-                return tasks
-        return 0
+            )
+
+        # More tasks never take less. Under overcommit an empty node has room for billions.
+        most = min(tasks_that_fit(demand.need, empty), demand.need.tasks)
+        return bisect_left(range(1, most + 1), True, key=is_short)
 
     def has_room(
         self, demand: Demand, position: int, tasks: int, amounts: Amounts, start_us: int
