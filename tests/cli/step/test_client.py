@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +19,8 @@ from pyslurm_ng.base.hostlist import fold_numbers
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.step.link import MOST_STRANGERS
 from pyslurm_ng.cli.step.multi_prog import MultiProgError, check_programs, read_programs
-from pyslurm_ng.cli.step.streams import Labels
+from pyslurm_ng.cli.step.routes import Routes
+from pyslurm_ng.cli.step.streams import Labels, Sink, StepIo
 from pyslurm_ng.cli.step.tasks import StepTasks, exit_code, exit_text
 from pyslurm_ng.cli.submit.option_state import COMMAND_LINE
 from pyslurm_ng.cli.submit.options import Options
@@ -540,8 +542,20 @@ def test_programs_are_checked_before_there_is_an_allocation(tmp_path: Any) -> No
         with pytest.raises(OptionError) as problem:
             options_with(tmp_path, text, words)
         assert problem.value.text.startswith(said) and problem.value.code == 1
-    with pytest.raises(OptionError, match="Could not open multi_prog config file"):
+    with pytest.raises(OptionError) as problem:
         check_programs(Options("srun"), str(tmp_path / "absent"))
+    assert problem.value.text == f"Could not open multi_prog config file {tmp_path}/absent"
+
+
+@pytest.mark.parametrize("stream", ["stdin", "stdout", "stderr"])
+def test_a_local_file_that_cannot_be_opened_is_named_by_its_stream(
+    tmp_path: Path, stream: str
+) -> None:
+    """`Could not open stdin file: ...`, as Slurm says it."""
+    options = Options("srun")
+    options.request[f"std_{stream[3:]}"] = str(tmp_path if stream != "stdin" else tmp_path / "no")
+    with pytest.raises(OSError, match=f"'{stream} file'$"):
+        Routes(options, {}, 1, (0, 0)).open(StepIo(Sink(1), Sink(2)))
 
 
 def options_with(tmp_path: Any, text: str, words: list[str]) -> Options:

@@ -83,9 +83,7 @@ def _lines(path: str) -> "list[tuple[int, list[str]]]":
         with open(path, encoding="utf-8", errors="surrogateescape") as stream:
             text = read_whole(stream)
     except OSError as problem:
-        raise MultiProgError(
-            f"Could not open multi_prog config file {path}: {problem.strerror}"
-        ) from problem
+        raise MultiProgError(f"Could not open multi_prog config file {path}") from problem
     lines = []
     for number, line in enumerate(text.replace("\\\n", " ").split("\n"), 1):
         words = _split(line)

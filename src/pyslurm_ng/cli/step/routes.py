@@ -8,10 +8,13 @@ from pyslurm_ng.cli.step.streams import Labels, Sink, open_input, open_local
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable
+    from typing import Any, TypeVar
 
     from pyslurm_ng.cli.step.streams import StepIo
     from pyslurm_ng.cli.submit.options import Options
+
+    Opened = TypeVar("Opened")
 
 
 class Routes:
@@ -69,7 +72,7 @@ class Routes:
         elif is_per_node(text):
             self._std["std_in"] = self._absolute(text)
         else:
-            streams.in_descriptor = open_input(self._expanded(text, {}))
+            streams.in_descriptor = _opened("stdin", lambda: open_input(self._expanded(text, {})))
 
     def _route_output(self, which: str, text: str, sink: Sink) -> "tuple[int, Sink]":
         from pyslurm_ng.cli.step.launch import is_per_node
@@ -86,7 +89,7 @@ class Routes:
         if is_per_node(text):
             self._std[field] = self._absolute(text)
             return -1, sink
-        return -1, self._file(self._expanded(text, self._granted))
+        return -1, _opened(which, lambda: self._file(self._expanded(text, self._granted)))
 
     def _file(self, path: str) -> Sink:
         """Return a file opened for both streams if both name it; components append to theirs."""
@@ -126,3 +129,12 @@ class Routes:
             node_index=0,
             task_id=0,
         )
+
+
+def _opened(stream: str, open_it: "Callable[[], Opened]") -> "Opened":
+    """Open a file of srun's own; an error names the stream, as Slurm's message does."""
+    try:
+        return open_it()
+    except OSError as problem:
+        problem.filename = f"{stream} file"
+        raise
