@@ -9,6 +9,7 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings, strategies as st
 
+from pyslurm_ng.base.numbers import REQ_MEM_SET
 from pyslurm_ng.base.sluid import sluid_number
 from pyslurm_ng.conf.slurm_conf import parse_slurm_conf
 from pyslurm_ng.ctld.accounting_link import stored_words
@@ -77,6 +78,13 @@ def test_a_request_without_memory_has_that_of_its_partition(store: Database) -> 
         ("billing=4,cpu=4,mem=28,node=1",),
     ]
     assert jobs(store, "mem_mib", "mem_is_per_cpu") == [(500, 1), (7, 1)]
+
+
+def test_a_request_for_all_memory_has_that_of_its_nodes(store: Database) -> None:
+    """ReqMem of --mem=0 is a number as soon as the nodes are known."""
+    record(store, submitted(T, 1, mem_per_cpu_mib=0, flags=REQ_MEM_SET))
+    record(store, *started(T, 1, on(1, 1, 16000)))
+    assert jobs(store, "tres_requested") == [("billing=1,cpu=1,mem=16000,node=1",)]
 
 
 def test_generic_resources_count_only_if_tracked(store: Database) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyslurm_ng.base.numbers import REQ_OVERCOMMIT
+from pyslurm_ng.base.numbers import REQ_MEM_SET, REQ_OVERCOMMIT
 from pyslurm_ng.ctld.queries.job_fields import detail_values
 from pyslurm_ng.model.amounts import requested_gres
 from pyslurm_ng.model.job import JobRequest
@@ -42,6 +42,17 @@ def test_cpus_that_come_with_each_gpu(fields: dict[str, object], cpus: int) -> N
     job = cluster.jobs[submit(cluster, request)]
     shown = detail_values(cluster, job, ())
     assert shown["cpus_per_gpu"] == cpus
+
+
+def test_all_memory_of_nodes_is_a_number() -> None:
+    """--mem=0 asks for what the first node of the partition has, as Slurm 22.05 shows it."""
+    cluster = cluster_of(conf_of(CONF))
+    request = JobRequest(partition="gpu", nodes_min=2, nodes_max=2, flags=REQ_MEM_SET)
+    job = cluster.jobs[submit(cluster, request)]
+    assert detail_values(cluster, job, ())["tres_req"] == "cpu=2,mem=32000M,node=2,billing=2"
+    request = JobRequest(partition="gpu", nodes_min=2, nodes_max=2)
+    job = cluster.jobs[submit(cluster, request)]
+    assert detail_values(cluster, job, ())["tres_req"] == "cpu=2,node=2,billing=2"
 
 
 @pytest.mark.parametrize(

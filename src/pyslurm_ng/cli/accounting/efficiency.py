@@ -46,7 +46,8 @@ class Efficiency:
         self.wall_s: int = _wall_s(job, now_us)
         self.memory_kib = max([0, *(_amount(step, "tot", "mem") // 1024 for step in steps)])
         units = self.cpus if job["mem_is_per_cpu"] else self.nodes
-        self.memory_limit_kib: int = job["mem_mib"] * 1024 * units
+        limit_mib = job["mem_mib"] * units or tres_count(job["tres_allocated"], "mem")
+        self.memory_limit_kib: int = limit_mib * 1024
         gpus = tres_count(job["tres_allocated"], "gres/gpu")
         gpu_memory = [_usage(step, "tot", "gres/gpumem") for step in steps]
         # A task's utilisation is the sum over its GPUs, a step's the sum over its tasks.

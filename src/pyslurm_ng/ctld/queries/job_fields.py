@@ -7,7 +7,7 @@ once, its name beside what it is got from; a record has the fields in the order 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import TypeAlias
 
@@ -19,6 +19,7 @@ from pyslurm_ng.base.numbers import (
     NO_VAL,
     REQ_CPUS_SET,
     REQ_DEFAULT_ACCOUNT,
+    REQ_MEM_SET,
     SECOND_US,
 )
 from pyslurm_ng.base.request_words import exclusive_word
@@ -31,7 +32,7 @@ from pyslurm_ng.model.gres_parts import held_parts
 from pyslurm_ng.model.ids import STEP_INTERACTIVE
 from pyslurm_ng.model.job import Dependency, GresAlloc, Job, JobRequest, NodeAlloc, is_completing
 from pyslurm_ng.model.kept_request import shared_part, whole_request
-from pyslurm_ng.model.node import Node, is_part, spec_with_facts
+from pyslurm_ng.model.node import Node, is_part, schedulable_mem_mib, spec_with_facts
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.rows import oversubscribe_shown
 from pyslurm_ng.model.sizes import JobSizes, cpus_of_each_gpu, job_sizes, least_counts
@@ -276,7 +277,12 @@ def detail_values(cluster: Cluster, job: Job, tracked: Sequence[str], exempt_s: 
         "system_comment": job.system_comment,
         "licenses_alloc": job.licenses_alloc,
         "tres_alloc": format_tres(allocated),
-        "tres_req": requested_text(request, sizes, partition, tracked),
+        "tres_req": requested_text(
+            request,
+            _with_whole_memory(cluster, request, partition, sizes, allocated),
+            partition,
+            tracked,
+        ),
         "alloc_node": request.alloc_node,
         "resources": resources_of(cluster, job),
         "gres_alloc": _gres_total(job),
@@ -293,6 +299,23 @@ def detail_values(cluster: Cluster, job: Job, tracked: Sequence[str], exempt_s: 
         "mem_per_gpu_mib": sizes.mem_per_gpu_mib,
         "cpus_each": sizes.cpus_per_task,
     }
+
+
+def _with_whole_memory(
+    cluster: Cluster,
+    request: JobRequest,
+    partition: Partition | None,
+    sizes: JobSizes,
+    allocated: Mapping[str, int],
+) -> JobSizes:
+    """Give all memory of nodes its amount: what the job has, or as its partition's first node."""
+    if not sizes.mem_whole_node:
+        return sizes
+    mib = allocated.get("mem", 0) // max(1, sizes.nodes_min)
+    if not allocated and request.flags & REQ_MEM_SET and partition is not None:
+        nodes = (cluster.nodes[node_id] for node_id in partition.node_ids)
+        mib = next((schedulable_mem_mib(node.spec) for node in nodes if node is not None), 0)
+    return replace(sizes, mem_per_node_mib=mib)
 
 
 def _wanted(request: JobRequest) -> Values:
@@ -321,7 +344,7 @@ def requested_text(
     )
     text = _tres_texts.get(key)
     if text is None:
-        text = format_tres(amounts.requested_tres(request, partition, tracked))
+        text = format_tres(amounts.requested_tres(request, partition, tracked, sizes))
         if len(request.gres) + len(request.gpus) + len(request.tres_per_task) > _LONG:
             return text
         if len(_tres_texts) >= _TRES_TEXTS_KEPT:

@@ -319,6 +319,10 @@ def _set_allocation(session: Session, row: Row, nodes: tuple[model_job.NodeAlloc
         cpus_allocated=amounts["cpu"],
         tres_allocated=tres_text(amounts),
     )
+    asked = row["tres_requested"].split(",")
+    if amounts["mem"] and not any(word.startswith("mem=") for word in asked):
+        # Who asks for no amount asks for all memory of the nodes; only now it is a number.
+        row["tres_requested"] = ",".join(sorted([*filter(None, asked), f"mem={amounts['mem']}"]))
 
 
 def _resized(session: Session, event: ev.JobResized) -> None:
