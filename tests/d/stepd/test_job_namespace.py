@@ -178,6 +178,48 @@ def test_links_are_not_followed_and_deep_trees_end(tmp_path: Path) -> None:
     assert (outside / "kept").read_text() == "x"
 
 
+@AS_ROOT
+def test_who_writes_on_from_outside_is_locked_out(tmp_path: Path) -> None:
+    """A job may hand its directory to a process of its user's that outlives it."""
+    top = tmp_path / "top"
+    inner = top / "in"
+    inner.mkdir(parents=True)
+    top.chmod(0o700)
+    os.chown(inner, 65534, 65534)
+    held = os.open(inner, os.O_RDONLY)
+    begun, begins = os.pipe()
+    writer = os.fork()
+    if writer == 0:
+        _write_on(held, begins)
+    os.close(held)
+    os.read(begun, 1)
+    here = os.open(top, os.O_RDONLY)
+    try:
+        namespace_end.remove_tree(here)
+        assert os.listdir(top) == []
+        assert os.waitpid(writer, 0)[1] == 0, "it could write on"
+    finally:
+        for descriptor in (here, begun, begins):
+            os.close(descriptor)
+
+
+def _write_on(directory: int, begins: int) -> None:
+    """As a user, make files and directories in a directory; end with 0 when refused."""
+    os.setgid(65534)
+    os.setuid(65534)
+    number = 0
+    try:
+        for number in range(20_000):
+            os.close(os.open(f"f{number % 500}", os.O_CREAT | os.O_WRONLY, dir_fd=directory))
+            os.mkdir(f"d{number}", dir_fd=directory)
+            if number == 1000:
+                os.write(begins, b"x")
+    except OSError:
+        os._exit(0)
+    finally:
+        os._exit(1)
+
+
 def test_attempts_have_directories_of_their_own(tmp_path: Path) -> None:
     places = Namespaces().directories
     names = [spec_of(tmp_path, 12, places, attempt=n)["directories"] for n in (0, 1)]

@@ -6,7 +6,6 @@ directory, which only root enters, before it is looked into.
 """
 
 import os
-import stat
 from _socket import socket
 
 from pyslurm_ng.d.stepd.job_namespace import (
@@ -75,32 +74,50 @@ def _run_epilog(spec: "NamespaceSpec", pin: int) -> "list[str]":
 
 
 def remove_tree(top: int) -> None:
-    """Empty a directory that no one but us may enter, without following links. Raises OSError."""
+    """Empty a directory that no one but us may enter, without following links. Raises OSError.
+
+    A user may have handed a directory to a process that is not the job's, and which goes on to
+    write there. So each is made ours before it is emptied.
+    """
     device = os.fstat(top).st_dev
     moved = 0
-    while True:
-        names = os.listdir(top)
-        if not names:
-            return
-        for name in names:
-            status = os.stat(name, dir_fd=top, follow_symlinks=False)
-            if not stat.S_ISDIR(status.st_mode):
-                os.unlink(name, dir_fd=top)
-                continue
-            if status.st_dev != device:
-                raise OSError(18, "another file system is mounted there", name)
-            inner = os.open(name, _DIRECTORY, dir_fd=top)
-            for entry in _entries(inner):
-                if entry[1]:
+    found = True
+    while found:
+        found = False
+        with os.scandir(top) as entries:
+            for entry in entries:
+                found = True
+                if not entry.is_dir(follow_symlinks=False):
+                    os.unlink(entry.name, dir_fd=top)
+                    continue
+                inner = _made_ours(top, entry.name, device)
+                moved = _empty_into(inner, top, moved)
+                os.close(inner)
+                os.rmdir(entry.name, dir_fd=top)
+
+
+def _made_ours(top: int, name: str, device: int) -> int:
+    """Open a directory that nobody else can write to any more. Raises OSError."""
+    inner = os.open(name, _DIRECTORY, dir_fd=top)
+    if os.fstat(inner).st_dev != device:
+        os.close(inner)
+        raise OSError(18, "another file system is mounted there", name)
+    os.fchown(inner, os.geteuid(), os.getegid())
+    os.fchmod(inner, 0o700)
+    return inner
+
+
+def _empty_into(inner: int, top: int, moved: int) -> int:
+    """Remove a directory's files and move its directories up; count these on."""
+    found = True
+    while found:
+        found = False
+        with os.scandir(inner) as entries:
+            for entry in entries:
+                found = True
+                if entry.is_dir(follow_symlinks=False):
                     moved += 1
-                    os.rename(entry[0], f"{_MOVED}{moved}", src_dir_fd=inner, dst_dir_fd=top)
+                    os.rename(entry.name, f"{_MOVED}{moved}", src_dir_fd=inner, dst_dir_fd=top)
                 else:
-                    os.unlink(entry[0], dir_fd=inner)
-            os.close(inner)
-            os.rmdir(name, dir_fd=top)
-
-
-def _entries(directory: int) -> "list[tuple[str, bool]]":
-    """Return names and whether each is a directory itself, not a link to one."""
-    with os.scandir(directory) as entries:
-        return [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+                    os.unlink(entry.name, dir_fd=inner)
+    return moved
