@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import psutil
+import pytest
 
 from pyslurm_ng.up import web
 from pyslurm_ng.up.layout import Layout
@@ -25,6 +28,21 @@ def test_another_listener_is_not_slurmrestd(tmp_path: Path) -> None:
         port = other.getsockname()[1]
         assert "in use" in web.start(program, port, layout, {}, 5.0)
         assert not (layout.run / "slurmrestd.pid").exists()
+
+
+def test_its_user_is_nobody_elses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs may be nobody's: they could read tokens in the memory of a process of their user."""
+    user = web.own_user()
+    if not user.isdecimal():
+        assert pwd.getpwnam(user).pw_name == "slurmrestd"
+        return
+    with pytest.raises(KeyError):
+        pwd.getpwuid(int(user))
+    monkeypatch.setattr(psutil.Process, "uids", lambda self: (int(user), int(user), int(user)))
+    assert int(web.own_user()) == int(user) + 1
+    own = pwd.getpwuid(os.geteuid())
+    monkeypatch.setattr(pwd, "getpwnam", lambda name: own)
+    assert web.own_user() == own.pw_name
 
 
 def test_a_process_listens_itself() -> None:

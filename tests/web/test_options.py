@@ -6,6 +6,7 @@ import pytest
 
 from pyslurm_ng.data_parser.envelope import VERSIONS
 from pyslurm_ng.web.options import BadOptions, Listing, Options, parse_options
+from pyslurm_ng.web.program import _person
 from pyslurm_ng.web.requester import JWT, LOCAL
 
 
@@ -55,6 +56,15 @@ def test_become_user_is_refused() -> None:
     for words in ("become_user", "nonsense"):
         with pytest.raises(BadOptions, match=words):
             parse_options([], {"SLURMRESTD_SECURITY": words})
+
+
+def test_a_user_may_be_a_number_without_an_account() -> None:
+    """Such a user has nothing else. 0 is root, -1 would be no change at all."""
+    assert _person("61999") == ("", 61999, 61999)
+    assert _person("0")[:2] == ("root", 0)
+    for text in ("nobody-here", str(2**32 - 1), str(2**70)):
+        with pytest.raises(BadOptions, match="no such user"):
+            _person(text)
 
 
 def test_lists() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import grp
 import http.client
 import json
 import os
+import pwd
 import subprocess
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,7 +21,9 @@ NAME = "slurmrestd"
 NEEDED = ("starlette", "uvicorn", "jwt", "jinja2")
 KEY_FILE = "jwt_hs256.key"
 KEY_BYTES = 32
-_USER = "nobody"
+_USER = "slurmrestd"
+_FREE_IDS = range(61184, 65520)
+"""Numbers that no account has, as systemd takes them for services."""
 _HOST = "127.0.0.1"
 _ANSWER_S = 5.0
 
@@ -38,10 +42,10 @@ def address(port: int) -> str:
 def start(program: Path, port: int, layout: Layout, env: dict[str, str], limit_s: float) -> str:
     """Start it; return why it does not listen, "" if it does: a cluster is of use without it.
 
-    Started by root it runs as nobody. Started by a user it is that user's, as is all of the
-    cluster.
+    Started by root it has a user of its own. Started by a user it is that user's, as is all of
+    the cluster.
     """
-    own = ["-u", _USER] if os.geteuid() == 0 else []
+    own = ["-u", own_user()] if os.geteuid() == 0 else []
     with (layout.log / f"{NAME}.log").open("w") as output:
         child = subprocess.Popen(
             [str(program), *own, f"{_HOST}:{port}"],
@@ -63,6 +67,25 @@ def start(program: Path, port: int, layout: Layout, env: dict[str, str], limit_s
     child.wait()
     pid_file.unlink()
     return tail(layout.log / f"{NAME}.log", 1)
+
+
+def own_user() -> str:
+    """Return a user that nothing else runs as: tokens of all users pass through slurmrestd.
+
+    That is the account of its name, else a number that is no account's and no process's. `nobody`
+    will not do: jobs may be nobody's, and could read the memory of their user's processes.
+    """
+    try:
+        return pwd.getpwnam(_USER).pw_name
+    except KeyError:
+        pass
+    taken = {entry.pw_uid for entry in pwd.getpwall()} | {entry.gr_gid for entry in grp.getgrall()}
+    for process in psutil.process_iter():
+        try:
+            taken.update(process.uids())
+        except psutil.Error:
+            continue
+    return str(next(number for number in _FREE_IDS if number not in taken))
 
 
 def login_link(where: str, token: str) -> str:

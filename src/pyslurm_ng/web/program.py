@@ -29,6 +29,7 @@ from pyslurm_ng.web.server import serve, serve_input
 
 SWITCH_S = 0.0005
 MEMORY_ARENAS = 4
+_MOST_ID = (1 << 32) - 1
 
 
 def run(options: Options, log: DaemonLog) -> int:
@@ -107,24 +108,29 @@ def _become(options: Options) -> None:
     """
     try:
         group = _group_id(options.group) if options.group else -1
-        person = _person(options.user) if options.user else None
-        if group >= 0 or person is not None:
+        name, uid, own_group = _person(options.user) if options.user else ("", -1, -1)
+        if group < 0:
+            group = own_group
+        if group >= 0:
             os.setgroups([])
-        if group >= 0 or person is not None:
-            os.setgid(group if group >= 0 else person.pw_gid if person is not None else -1)
-        if person is not None:
-            if group < 0:
-                os.initgroups(person.pw_name, person.pw_gid)
-            os.setuid(person.pw_uid)
+            os.setgid(group)
+        if uid >= 0:
+            if name and not options.group:
+                os.initgroups(name, group)
+            os.setuid(uid)
     except PermissionError:
         raise BadOptions("-u and -g need root's rights") from None
 
 
-def _person(text: str) -> pwd.struct_passwd:
+def _person(text: str) -> tuple[str, int, int]:
+    """Return name, user id and group id; a number needs no account, and has no name then."""
     try:
-        return pwd.getpwuid(int(text)) if text.isdecimal() else pwd.getpwnam(text)
-    except (KeyError, ValueError, OverflowError):
+        person = pwd.getpwuid(int(text)) if text.isdecimal() else pwd.getpwnam(text)
+    except (KeyError, OverflowError):
+        if text.isdecimal() and 0 < int(text) < _MOST_ID:
+            return "", int(text), int(text)
         raise BadOptions(f"-u {text}: no such user") from None
+    return person.pw_name, person.pw_uid, person.pw_gid
 
 
 def _group_id(text: str) -> int:
