@@ -9,6 +9,7 @@ from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.numbers import (
     END_CLEAN,
     SIGNAL_BATCH_ONLY,
+    SIGNAL_CANCELLED,
     SIGNAL_RESERVATION,
     SIGNAL_STEPS_ONLY,
     SIGNAL_TIME_LIMIT,
@@ -19,6 +20,7 @@ from pyslurm_ng.d.core.actions import (
     RunEpilog,
     RunProlog,
     StartBatch,
+    StartExtern,
     StartStep,
     TellUnkillable,
 )
@@ -33,7 +35,7 @@ from pyslurm_ng.d.core.steps import (
     step_started,
     step_unkillable,
 )
-from pyslurm_ng.model.ids import STEP_BATCH
+from pyslurm_ng.model.ids import STEP_BATCH, STEP_EXTERN
 from pyslurm_ng.wire import node_messages as nm
 from tests.d.credentials import credential
 
@@ -407,6 +409,55 @@ def test_signals_reach_their_target() -> None:
     assert reached(nm.SignalJob(1, 1, 0, -1, 10)) == [STEP_BATCH, 3]
     assert reached(nm.SignalJob(1, 1, 0, 3, 9)) == [3]
     assert reached(nm.SignalJob(1, 1, 1, 3, 9)) == []
+
+
+def with_extern(job_id: int = 1) -> nm.JobCredential:
+    return msgspec.structs.replace(credential(job_id), has_extern=True)
+
+
+def test_the_extern_step_begins_first_and_once() -> None:
+    """After the prolog, also where a step of srun is there before the order to prepare."""
+    node = core(prolog=True)
+    obey(node, nm.PrepareJob(4, b"c"), with_extern())
+    actions = prolog_ended(node, 1, 0, "")
+    assert [type(action) for action in actions] == [StartExtern]
+    later = obey(node, launch(), with_extern())
+    assert [type(action) for action in later] == [StartBatch]
+    early = msgspec.structs.replace(with_extern(2), step_id=0)
+    prolog = launch_step(node, early, 7, b"signed")
+    assert [type(action) for action in prolog] == [RunProlog]
+    assert [type(action) for action in prolog_ended(node, 2, 0, "")] == [StartExtern, StartStep]
+    obey(node, nm.PrepareJob(8, b"c"), credential(3))
+    assert prolog_ended(node, 3, 0, "") == []
+
+
+def test_only_the_end_of_its_job_ends_the_extern_step() -> None:
+    """Signals to the job do not reach it; its own reach its processes; a job is suspended whole."""
+    node = core()
+    obey(node, launch(), with_extern())
+    node.reports.clear()
+
+    def told(order: nm.Order) -> list[tuple[int, str]]:
+        actions = obey(node, order, None)
+        return [(a.step_id, a.words["do"]) for a in actions if isinstance(a, Command)]
+
+    assert told(nm.SignalJob(1, 1, 0, -1, 9)) == [(STEP_BATCH, "signal")]
+    assert told(nm.SignalJob(1, 1, 0, STEP_EXTERN, 9, SIGNAL_CANCELLED)) == [
+        (STEP_EXTERN, "signal")
+    ]
+    assert told(nm.TerminateStep(1, 1, 0, STEP_EXTERN)) == [(STEP_EXTERN, "signal")]
+    assert sorted(told(nm.SuspendJob(1, 1, 0))) == [
+        (STEP_BATCH, "suspend"),
+        (STEP_EXTERN, "suspend"),
+    ]
+    step_ended(node, 1, 0, STEP_BATCH, OK)
+    assert told(nm.TerminateJob(9, 1, 0)) == [(STEP_EXTERN, "terminate")]
+    node.reports.clear()
+    step_ended(node, 1, 0, STEP_EXTERN, OK)
+    assert node.reports == [
+        nm.StepEnded(1, 0, STEP_EXTERN, 0, 1, 2),
+        nm.JobTerminated(1, 0, 9, 0),
+    ]
 
 
 def test_what_cannot_be_killed_drains_the_node() -> None:

@@ -105,6 +105,7 @@ class JobCredential(Struct, frozen=True, omit_defaults=True, kw_only=True, gc=Fa
     bind_kind: str = ""  # CpuBind of the nodes or the partition
     issuer: str = ""  # the node whose step manager signed it; "" for slurmctld
     manager_address: tuple[str, int] = ("", 0)  # of the batch host, if it manages the job's steps
+    has_extern: bool = False  # each of `nodes` has an extern step
     managed: ManagedNodes | None = None  # for that node alone
 
 

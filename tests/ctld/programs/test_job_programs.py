@@ -16,7 +16,7 @@ from pyslurm_ng.daemon.hooks import HookResult
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.duty import DutyKind
-from pyslurm_ng.model.ids import STEP_BATCH
+from pyslurm_ng.model.ids import STEP_BATCH, STEP_EXTERN
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.states import JobFlag, JobState, Reason
 from pyslurm_ng.sched.backfill.planner import Planner
@@ -146,6 +146,29 @@ def test_flags_that_imply_alloc(flag: str) -> None:
     """They make nodes prepare at the allocation."""
     assert preparation(conf_of(FOUR_NODES + f"PrologFlags={flag}\n")).every_node
     assert not preparation(conf_of(FOUR_NODES + "PrologFlags=NoHold\n")).every_node
+
+
+@pytest.mark.parametrize("flag", ["Contain", "X11", "RunInJob"])
+def test_an_extern_step_on_all_nodes(flag: str) -> None:
+    """It begins with the job, its nodes end it, and a job without those words has none."""
+    scene = Scene(f"PrologFlags={flag}\n")
+    job = scene.start(nodes_min=2, nodes_max=2)
+    assert sorted(job.steps) == [STEP_BATCH, STEP_EXTERN]
+    step = job.steps[STEP_EXTERN]
+    assert (step.name, step.nodes_pending) == ("extern", tuple(n.node_id for n in job.nodes))
+    for alloc in job.nodes:
+        ended = nm.StepEnded(job.job_id, job.attempt, STEP_EXTERN, 0, 0, 0)
+        scene.record(reports.judge(scene.cluster, alloc.node_id, ended, scene.conf, scene.at_us))
+    assert list(job.steps) == [STEP_BATCH]
+    assert list(Scene("PrologFlags=Alloc\n").start(ntasks=1).steps) == [STEP_BATCH]
+
+
+def test_it_waits_for_the_controllers_prolog() -> None:
+    scene = Scene(PROLOG + "PrologFlags=Contain\n")
+    job = scene.start(nodes_min=2, nodes_max=2)
+    assert job.steps == {}
+    scene.end()
+    assert sorted(job.steps) == [STEP_BATCH, STEP_EXTERN]
 
 
 def test_a_script_may_wait_for_all_nodes() -> None:

@@ -290,10 +290,9 @@ SLURM_WORDS: dict[str, Words] = {
         differs={"pgid": "as proctrack/linuxproc: processes are tracked by their descent"},
     ),
     "PrologFlags": Words(
-        same=named("alloc deferbatch nohold forcerequeueonfail x11"),
+        same=named("alloc contain deferbatch nohold forcerequeueonfail x11"),
         accepted={
-            "contain": "as Alloc: there is no extern step",
-            "runinjob": "as Alloc: prologs run beside the job",
+            "runinjob": "as Contain: prologs run beside the job",
             "serial": "as Alloc: programs of several jobs run side by side",
         },
     ),

@@ -13,6 +13,7 @@ from pyslurm_ng.base.sluid import sluid_text
 from pyslurm_ng.ctld.rules.programs.program_environment import oversubscribe
 from pyslurm_ng.model.cluster import Cluster, het_components
 from pyslurm_ng.model.duty import Duty, DutyKind
+from pyslurm_ng.model.ids import STEP_EXTERN
 from pyslurm_ng.model.job import Job, NodeAlloc, limit_end_us
 from pyslurm_ng.model.kept_request import whole_request
 from pyslurm_ng.model.node import spec_with_facts
@@ -84,6 +85,7 @@ def credential_of(
         sluid=sluid_text(job.sluid),
         het_components=_components(cluster, job) if job.het_job_id == job.job_id else (),
         bind_kind=_bind_kind(cluster, job, allocs),
+        has_extern=STEP_EXTERN in job.steps,
     )
 
 

@@ -46,6 +46,14 @@ class StartStep:
 
 
 @dataclass(frozen=True, slots=True)
+class StartExtern:
+    """Start the supervisor of a job's extern step; `signed` is the credential as it came."""
+
+    credential: nm.JobCredential
+    signed: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class RefuseStep:
     """Answer a step's request with an error."""
 
@@ -78,5 +86,13 @@ class Reboot:
 
 
 Action = (
-    RunProlog | RunEpilog | StartBatch | StartStep | RefuseStep | Command | TellUnkillable | Reboot
+    RunProlog
+    | RunEpilog
+    | StartBatch
+    | StartStep
+    | StartExtern
+    | RefuseStep
+    | Command
+    | TellUnkillable
+    | Reboot
 )

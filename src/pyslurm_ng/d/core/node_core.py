@@ -42,6 +42,8 @@ class JobHere:
     epilog: str = "none"
     stuck: set[int] = field(default_factory=set)  # steps that outlive SIGKILL, as reported
     is_suspended: bool = False
+    signed: bytes = b""  # the credential as it came, until the extern step begins
+    had_extern: bool = False  # its extern step was begun
     later: JobHere | None = None  # the attempt that begins when nothing of this one is left
 
     @property
@@ -119,6 +121,7 @@ class NodeCore:
         job = self.jobs.get(credential.job_id)
         if job is None:
             job = self.new_attempt(credential, prolog="done")
+            job.had_extern = True  # it is begun before all other steps
             self.jobs[credential.job_id] = job
         self.arrived(job.job_id, since_us)
         job.steps[step_id] = duty_id

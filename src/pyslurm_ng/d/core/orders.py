@@ -58,6 +58,8 @@ def obey(core: NodeCore, order: nm.Order, credential: nm.JobCredential | None) -
     if isinstance(order, nm.TerminateStep):
         wait_s = float(core.kill_wait_s)
         words: Order = {"do": "terminate", "why": why(order.flags), "wait_s": wait_s}
+        if order.step_id == STEP_EXTERN:
+            words = {"do": "signal", "number": SIGKILL, "scope": "all"}
         return _tell(core, order, [order.step_id], words)
     return _suspend(core, order)
 
@@ -98,7 +100,7 @@ def _launch(core: NodeCore, order: nm.LaunchBatch, credential: nm.JobCredential)
         return []
     if not core.may_begin(credential):
         return []
-    actions, job = runs.begin(core, credential)
+    actions, job = runs.begin(core, credential, order.credential)
     if STEP_BATCH in job.steps:
         core.reports.append(nm.DutyDone(job.job_id, job.attempt, order.duty_id))
         return actions
@@ -111,7 +113,7 @@ def _launch(core: NodeCore, order: nm.LaunchBatch, credential: nm.JobCredential)
 def _prepare(core: NodeCore, order: nm.PrepareJob, credential: nm.JobCredential) -> list[Action]:
     if not core.may_begin(credential):
         return []
-    actions, job = runs.begin(core, credential)
+    actions, job = runs.begin(core, credential, order.credential)
     job.prepares.append(order.duty_id)
     return actions + runs.go_on(core, job)
 
@@ -177,6 +179,8 @@ def why(flags: int) -> str:
 
 def _signal(core: NodeCore, order: nm.SignalJob) -> list[Action]:
     words: Order = {"do": "signal", "number": order.signal, "scope": "all"}
+    if order.step_id == STEP_EXTERN:
+        return _tell(core, order, [STEP_EXTERN], words)
     if order.step_id >= 0:
         if order.flags & SIGNAL_TIME_LIMIT:
             wait_s = float(core.kill_wait_s)
@@ -188,11 +192,10 @@ def _signal(core: NodeCore, order: nm.SignalJob) -> list[Action]:
     if order.flags & SIGNAL_BATCH_ONLY:
         words = {"do": "signal", "number": order.signal, "scope": "script"}
         return _tell(core, order, [STEP_BATCH], words)
-    if not order.flags & SIGNAL_STEPS_ONLY:
-        return _tell(core, order, None, words)
     job = core.attempt(order.job_id, order.attempt)
-    of_srun = set(job.steps if job is not None else ()) - {STEP_BATCH, STEP_EXTERN}
-    return _tell(core, order, sorted(of_srun), words)
+    others = {STEP_EXTERN, STEP_BATCH} if order.flags & SIGNAL_STEPS_ONLY else {STEP_EXTERN}
+    steps = [step_id for step_id in (job.steps if job is not None else ()) if step_id not in others]
+    return _tell(core, order, steps, words)
 
 
 def _tell(

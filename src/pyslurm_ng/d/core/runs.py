@@ -12,10 +12,11 @@ from pyslurm_ng.d.core.actions import (
     RunEpilog,
     RunProlog,
     StartBatch,
+    StartExtern,
     StartStep,
 )
 from pyslurm_ng.d.core.node_core import JobHere, NodeCore
-from pyslurm_ng.model.ids import STEP_BATCH
+from pyslurm_ng.model.ids import STEP_BATCH, STEP_EXTERN
 from pyslurm_ng.wire import node_messages as nm
 
 if TYPE_CHECKING:
@@ -25,12 +26,24 @@ if TYPE_CHECKING:
 # The beginning --------------------------------------------------------------------------------
 
 
-def begin(core: NodeCore, credential: nm.JobCredential) -> tuple[list[Action], JobHere]:
+def begin(
+    core: NodeCore, credential: nm.JobCredential, signed: bytes = b""
+) -> tuple[list[Action], JobHere]:
     """Return this attempt's record; an older attempt that still runs is ended first.
 
     Attempts of one job have one directory and one control group: the end of an older one would take
     those of the later one with it.
+
+    Args:
+        signed: the credential as it came.
     """
+    actions, job = _attempt_of(core, credential)
+    if credential.has_extern and not job.had_extern:
+        job.signed = job.signed or signed
+    return actions, job
+
+
+def _attempt_of(core: NodeCore, credential: nm.JobCredential) -> tuple[list[Action], JobHere]:
     core.note_id(credential.job_id)
     job = core.jobs.get(credential.job_id)
     actions: list[Action] = []
@@ -66,7 +79,7 @@ def go_on(core: NodeCore, job: JobHere) -> list[Action]:
     for duty_id in job.prepares:
         core.reports.append(nm.DutyDone(job.job_id, job.attempt, duty_id))
     job.prepares.clear()
-    actions: list[Action] = []
+    actions = _begin_extern(job)
     if job.batch_waits is not None:
         order, job.batch_waits = job.batch_waits, None
         job.steps[STEP_BATCH] = order.duty_id
@@ -79,6 +92,16 @@ def go_on(core: NodeCore, job: JobHere) -> list[Action]:
         job.steps[credential.step_id] = 0
         actions.append(StartStep(credential, ticket))
     return actions
+
+
+def _begin_extern(job: JobHere) -> list[Action]:
+    """Start the job's extern step, before all other steps, if it has one."""
+    if job.had_extern or not job.signed:
+        return []
+    assert job.credential is not None
+    signed, job.signed, job.had_extern = job.signed, b"", True
+    job.steps[STEP_EXTERN] = 0
+    return [StartExtern(job.credential, signed)]
 
 
 def prolog_ended(core: NodeCore, job_id: int, attempt: int, problem: str) -> list[Action]:

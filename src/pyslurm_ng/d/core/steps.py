@@ -11,11 +11,14 @@ from pyslurm_ng.model.ids import STEP_BATCH, STEP_EXTERN, STEP_INTERACTIVE
 from pyslurm_ng.wire import node_messages as nm
 
 _KILL_TASK_FAILED = "Kill task failed"
+_NOT_STARTED = 1 << 8  # exit code 1
 _TOO_MANY_ENDS = "too many jobs have ended here in the last minutes; try again later"
 
 
-def launch_step(core: NodeCore, credential: nm.JobCredential, ticket: int) -> list[Action]:
-    """Return what a verified request of srun asks for."""
+def launch_step(
+    core: NodeCore, credential: nm.JobCredential, ticket: int, signed: bytes = b""
+) -> list[Action]:
+    """Return what a verified request of srun asks for; `signed` is the credential as it came."""
     revoked = Errno.ESLURMD_CREDENTIAL_REVOKED
     if core.is_over(credential):
         return [RefuseStep(ticket, revoked, "Job credential revoked")]
@@ -26,7 +29,7 @@ def launch_step(core: NodeCore, credential: nm.JobCredential, ticket: int) -> li
     if job is not None and not is_later and credential.step_id in job.steps:
         text = f"step {credential.step_id} of job {job.job_id} is running already"
         return [RefuseStep(ticket, revoked, text)]
-    actions, job = runs.begin(core, credential)
+    actions, job = runs.begin(core, credential, signed)
     job.steps_wait.append((ticket, credential))
     return actions + runs.go_on(core, job)
 
@@ -66,6 +69,8 @@ def step_failed(
         core.reports.append(nm.LaunchFailed(job_id, attempt, duty_id, code, text, drain))
     elif drain:
         core.drain(drain)
+    if step_id == STEP_EXTERN:
+        core.reports.append(nm.StepEnded(job_id, attempt, step_id, _NOT_STARTED, 0, 0, error=text))
     return runs.finish(core, job)
 
 
@@ -79,8 +84,7 @@ def step_ended(
     duty_id = job.steps.pop(step_id)
     if step_id == STEP_BATCH:
         return _batch_ended(core, job, duty_id, end)
-    if step_id != STEP_EXTERN:
-        _tell_end(core, job, step_id, end)
+    _tell_end(core, job, step_id, end)
     return runs.finish(core, job)
 
 

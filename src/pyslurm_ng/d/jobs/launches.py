@@ -6,22 +6,26 @@ import errno
 import os
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from pyslurm_ng.base.errors import Errno
-from pyslurm_ng.d.core.actions import Action, StartBatch, StartStep
+from pyslurm_ng.d.core.actions import Action, StartBatch, StartExtern, StartStep
 from pyslurm_ng.d.core.steps import launch_step, step_failed
 from pyslurm_ng.d.node.accounts import Accounts
 from pyslurm_ng.d.node.local_node import INTERNAL, LocalNode, boot_clock_us
+from pyslurm_ng.d.spec.extern_spec import extern_spec
 from pyslurm_ng.d.spec.job_spec import batch_spec, step_spec
 from pyslurm_ng.d.spec.node_setup import Account, SpecError
 from pyslurm_ng.d.spool.spool import SPOOL_FULL, SpoolFull
 from pyslurm_ng.d.steps.step_runner import StepKey, StepRunner, step_name
-from pyslurm_ng.model.ids import STEP_BATCH
+from pyslurm_ng.model.ids import STEP_BATCH, STEP_EXTERN
 from pyslurm_ng.wire import node_messages as nm
 
 if TYPE_CHECKING:
     from pyslurm_ng.d.spool.step_contract import NamespaceSpec
+
+
+_Start: TypeAlias = StartBatch | StartStep | StartExtern
 
 
 class Caller(Protocol):
@@ -65,7 +69,7 @@ class Launches:
         """Take srun's request; its sender has been checked."""
         self._last_ticket += 1
         self._requests[self._last_ticket] = (request, call)
-        actions = launch_step(self._node.core, credential, self._last_ticket)
+        actions = launch_step(self._node.core, credential, self._last_ticket, request.credential)
         self._node.core.arrived(credential.job_id, boot_clock_us())
         self._act(actions)
 
@@ -75,24 +79,26 @@ class Launches:
         if waiting is not None:
             waiting[1].error(code, text)
 
-    def begin(self, action: StartBatch | StartStep) -> None:
+    def begin(self, action: _Start) -> None:
         """Start a script or a step, now or when its user's account has been looked up."""
         self._runner.expect(_key_of(action))
         self._accounts.call(
             action.credential, partial(self._start, action), partial(self._fault, action)
         )
 
-    def _start(self, action: StartBatch | StartStep, account: Account) -> None:
+    def _start(self, action: _Start, account: Account) -> None:
         """Have a supervisor started; an unexpected error costs this step only."""
         try:
             if isinstance(action, StartBatch):
                 self._start_batch(action, account)
+            elif isinstance(action, StartExtern):
+                self._start_extern(action, account)
             else:
                 self._start_step(action, account)
         except Exception as error:  # noqa: BLE001 - the controller is told that it does not run
             self._fault(action, error)
 
-    def _fault(self, action: StartBatch | StartStep, error: BaseException) -> None:
+    def _fault(self, action: _Start, error: BaseException) -> None:
         """Report a step that could not be started for a fault of this daemon."""
         job_id, step_id, attempt = key = _key_of(action)
         self._node.faults.note("start", f"{step_name(key)} could not be started", error)
@@ -135,9 +141,23 @@ class Launches:
             call.reply(nm.StepLaunched(node.name, 0))
         self._requests.pop(action.ticket, None)
 
+    def _start_extern(self, action: StartExtern, account: Account) -> None:
+        node, credential = self._node, action.credential
+        job_id, step_id, attempt = key = _key_of(action)
+        try:
+            _check_user(credential)
+            node.spool.check_room(len(action.signed))
+            self._hold(credential)
+            since_us = node.core.since_us(job_id)
+            spec = extern_spec(node.configured, credential, action.signed, account, since_us)
+            spec["namespace"] = self._namespace(credential)
+            self._runner.start(key, node.spool.step_path(job_id, step_id, attempt), spec)
+        except (OSError, SpecError, SpoolFull) as error:
+            self._not_started(action, step_name(key), error)
+
     def _not_started(
         self,
-        action: StartBatch | StartStep,
+        action: _Start,
         name: str,
         error: OSError | SpecError | SpoolFull,
     ) -> tuple[int, str]:
@@ -162,9 +182,11 @@ class Launches:
 _STARTED_BEFORE = Errno.ESLURMD_CREDENTIAL_REVOKED
 
 
-def _key_of(action: StartBatch | StartStep) -> StepKey:
+def _key_of(action: _Start) -> StepKey:
     credential = action.credential
-    step_id = STEP_BATCH if isinstance(action, StartBatch) else credential.step_id
+    step_id = credential.step_id
+    if isinstance(action, StartBatch | StartExtern):
+        step_id = STEP_BATCH if isinstance(action, StartBatch) else STEP_EXTERN
     return credential.job_id, step_id, credential.attempt
 
 

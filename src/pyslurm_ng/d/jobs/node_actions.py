@@ -13,6 +13,7 @@ from pyslurm_ng.d.core.actions import (
     RunEpilog,
     RunProlog,
     StartBatch,
+    StartExtern,
     StartStep,
     TellUnkillable,
 )
@@ -75,7 +76,7 @@ class NodeActions:
         self._reports.send_soon()
 
     def _carry_out(self, action: Action) -> None:
-        if isinstance(action, (StartBatch, StartStep)):
+        if isinstance(action, (StartBatch, StartStep, StartExtern)):
             self.launches.begin(action)
         elif isinstance(action, RefuseStep):
             self.launches.refuse(action.ticket, action.code, action.text)

@@ -25,7 +25,7 @@ from pyslurm_ng.d.stepmgr.managers import StepManagers
 from pyslurm_ng.d.steps.step_runner import StepRunner
 from pyslurm_ng.d.steps.usage import usage_of_tasks
 from pyslurm_ng.daemon.metrics_text import family
-from pyslurm_ng.model.ids import STEP_INTERACTIVE
+from pyslurm_ng.model.ids import STEP_EXTERN, STEP_INTERACTIVE
 from pyslurm_ng.wire import node_messages as nm
 from pyslurm_ng.wire.auth import AuthError
 from pyslurm_ng.wire.daemon_link import socket_file
@@ -271,7 +271,7 @@ class NodeStreams:
             call.error(Errno.ESLURM_INVALID_JOB_ID, "Invalid job id specified")
             return
         words: Order = {"do": "signal", "number": request.signal, "scope": "all"}
-        if request.signal == SIGKILL:
+        if request.signal == SIGKILL and request.step_id != STEP_EXTERN:
             words = {"do": "terminate", "why": "DUE to SIGNAL Killed", "wait_s": 0.0}
         self._actions.act([Command(job.job_id, job.attempt, request.step_id, words)])
         call.reply(Done())

@@ -42,7 +42,7 @@ from pyslurm_ng.d.spec.node_setup import (
 )
 from pyslurm_ng.model import output_names
 from pyslurm_ng.model.bounds import RlimitName
-from pyslurm_ng.model.ids import STEP_BATCH, STEP_INTERACTIVE, step_text
+from pyslurm_ng.model.ids import STEP_BATCH, STEP_EXTERN, STEP_INTERACTIVE, step_text
 from pyslurm_ng.wire import node_messages as nm
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ _LIMITS = {name: getattr(resource, f"RLIMIT_{name}") for name in get_args(Rlimit
 # Common parts ---------------------------------------------------------------------------------
 
 
-def _base(
+def step_base(
     setup: NodeSetup, credential: nm.JobCredential, account: Account, raw_credential: bytes
 ) -> sc.StepBase:
     """Return the parts that scripts and steps have in common."""
@@ -152,6 +152,8 @@ def cgroup_plan(setup: NodeSetup, credential: nm.JobCredential) -> sc.CgroupPlan
     job = tree.job(credential.job_id, credential.uid)
     step = tree.step(credential.job_id, credential.uid, step_text(credential.step_id))
     controllers = {"freezer", "unified"}
+    if credential.step_id == STEP_EXTERN:
+        controllers.add("cpuacct")  # its processes are nobody's children who could count them
     conf = setup.cgroup_conf
     job_limits: sc.GroupLimits = {}
     step_limits: sc.GroupLimits = {}
@@ -224,7 +226,7 @@ def batch_spec(
         shell = {"shell": account.shell, "home": home, "env": environment.entries(login)}
     before = words_before(setup, credential, request.container, request.container_options, 1)
     return {
-        **_base(setup, credential, account, order.credential),
+        **step_base(setup, credential, account, order.credential),
         "login": shell,
         "duty": order.duty_id,
         "since_us": since_us,
@@ -325,7 +327,7 @@ def step_spec(
     )
     variables |= _container_variables(request.container, request.container_options)
     spec: sc.StepSpec = {
-        **_base(setup, credential, account, request.credential),
+        **step_base(setup, credential, account, request.credential),
         "login": None,
         "duty": 0,
         "since_us": since_us,

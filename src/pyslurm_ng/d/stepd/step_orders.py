@@ -3,6 +3,7 @@
 import os
 from _signal import SIGKILL  # type: ignore[import-not-found]
 
+from pyslurm_ng.base.numbers import STEP_EXTERN
 from pyslurm_ng.daemon.process_tree import descendants
 
 TYPE_CHECKING = False
@@ -85,8 +86,13 @@ class StepOrders:
         }
 
     def signal(self, number: int, scope: str) -> None:
-        """Send a signal to all processes, or only to the tasks; SIGKILL for all ends the step."""
-        if number == SIGKILL and scope == "all":
+        """Send a signal to all processes, or only to the tasks; SIGKILL for all ends the step.
+
+        An extern step ends with its job only, so it loses its processes.
+        """
+        if self._spec["step"] == STEP_EXTERN and number == SIGKILL:
+            self._processes.kill()
+        elif number == SIGKILL and scope == "all":
             self._ending.terminate("" if self._spec["is_batch"] else "DUE to SIGNAL Killed", 0.0)
         elif scope == "script":
             pids = [pid for pid in self._tasks.running_pids().values() if pid]

@@ -5,6 +5,7 @@ import select
 import time
 from _signal import SIGKILL, SIGTERM  # type: ignore[import-not-found]
 
+from pyslurm_ng.base.numbers import STEP_EXTERN
 from pyslurm_ng.d.spool import step_record
 from pyslurm_ng.d.spool.batch_script import write_script
 from pyslurm_ng.d.stepd.launcher import Launcher, launch
@@ -92,6 +93,9 @@ class StepStart:
         if spec["route"] is not None:
             self._srun.connect(spec["route"])
         self._enter_namespace()
+        if spec["step"] == STEP_EXTERN:
+            self._begin_without_tasks(joins)
+            return
         if self._ending.is_dying:
             raise CannotStart(SIGTERM, "")
 
@@ -116,6 +120,12 @@ class StepStart:
             self._processes.launch = None
             self._notices.release()
             self._ends.watch()
+        self._tell_started()
+
+    def _begin_without_tasks(self, joins: "list[int]") -> None:
+        """Begin the extern step, which has processes only when others come from outside."""
+        for descriptor in joins:
+            os.close(descriptor)
         self._tell_started()
 
     def _enter_namespace(self) -> None:

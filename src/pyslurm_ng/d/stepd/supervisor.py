@@ -15,7 +15,7 @@ the order.
 import resource  # noqa: F401 - else os.wait4 loads it in each supervisor, in a millisecond
 import time
 
-from pyslurm_ng.base.numbers import END_OUT_OF_MEMORY
+from pyslurm_ng.base.numbers import END_OUT_OF_MEMORY, STEP_EXTERN
 from pyslurm_ng.base.poll_loop import PollLoop
 from pyslurm_ng.d.spool import step_record
 from pyslurm_ng.d.spool.batch_script import remove_script
@@ -150,6 +150,8 @@ class Step:
     def _serve(self) -> None:
         self._ending.reach_new_tasks()
         while self._tasks.are_running:
+            self._loop.turn()
+        while self._spec["step"] == STEP_EXTERN and not self._ending.is_dying:
             self._loop.turn()
         waits = self._spec["waits_for_children"]
         while waits and not self._ending.is_dying and self._processes.living():

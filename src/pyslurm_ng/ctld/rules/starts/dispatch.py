@@ -15,7 +15,7 @@ from pyslurm_ng.ctld.rules.starts.preparation import NONE, Preparation
 from pyslurm_ng.model import events as ev, gres_parts, task_ranges
 from pyslurm_ng.model.cluster import RUNS_PROLOG, Cluster, free_job_id, het_components
 from pyslurm_ng.model.duty import DutyKind
-from pyslurm_ng.model.ids import STEP_BATCH
+from pyslurm_ng.model.ids import STEP_BATCH, STEP_EXTERN
 from pyslurm_ng.model.job import Job, NodeAlloc, Step
 from pyslurm_ng.model.license_server import license_counts
 from pyslurm_ng.model.partition import opened
@@ -98,6 +98,8 @@ def dispatch(
         )
     )
     events += _rebooted(cluster, job, start, prepare, now_us)
+    if prepare.has_extern and not waits:
+        events.append(ev.StepCreated(now_us, job_id, extern_step(job, start.nodes, now_us)))
     if duty == DutyKind.LAUNCH and not waits:
         step = batch_step(job, start.nodes, start.batch_node_id, now_us)
         events.append(ev.StepCreated(now_us, job_id, step))
@@ -140,7 +142,11 @@ def dispatch_het(
             elif isinstance(event, ev.NodesPowered):
                 event = msgspec.structs.replace(event, first_duty_id=duty_id)
                 duty_id += len(event.node_ids)
-            elif isinstance(event, ev.StepCreated) and start.job_id != start.het_job_id:
+            elif (
+                isinstance(event, ev.StepCreated)
+                and event.step.step_id == STEP_BATCH
+                and start.job_id != start.het_job_id
+            ):
                 continue  # the script runs once, beside the leader
             events.append(event)
     return events
@@ -229,6 +235,24 @@ def batch_step(job: Job, allocs: Sequence[NodeAlloc], batch_node_id: int, now_us
         time_limit_min=INFINITE,
         cwd=job.request.work_dir,
         nodes_pending=(alloc.node_id,),
+    )
+
+
+def extern_step(job: Job, allocs: Sequence[NodeAlloc], now_us: int) -> Step:
+    """Return the step without tasks that a job has on all its nodes, with PrologFlags=Contain."""
+    return Step(
+        step_id=STEP_EXTERN,
+        name="extern",
+        uid=job.uid,
+        ntasks=len(allocs),
+        cpus=sum(alloc.charged_cpus for alloc in allocs),
+        nodes=tuple(allocs),
+        created_us=now_us,
+        state=JobState.RUNNING,
+        start_us=now_us,
+        time_limit_min=INFINITE,
+        cwd=job.request.work_dir,
+        nodes_pending=tuple(alloc.node_id for alloc in allocs),
     )
 
 

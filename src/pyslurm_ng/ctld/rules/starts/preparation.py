@@ -8,10 +8,10 @@ from pyslurm_ng.base.numbers import REQ_STEPMGR
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.model.duty import DutyKind
 
+# Words with which each node of a job has an extern step from the job's start there.
+_EXTERN = frozenset(("contain", "runinjob", "x11"))
 # Words that make every node run its Prolog at the allocation.
-_EVERY_NODE = frozenset(
-    ("alloc", "contain", "deferbatch", "forcerequeueonfail", "runinjob", "serial", "x11")
-)
+_EVERY_NODE = frozenset((*_EXTERN, "alloc", "deferbatch", "forcerequeueonfail", "serial"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,7 @@ class Preparation:
     every_node: bool = False  # at the allocation
     holds_commands: bool = True  # salloc and srun wait until all are ready
     script_last: bool = False  # a script does so, too; else it waits for its own node only
+    has_extern: bool = False  # each node has an extern step
     boot_s: int = 60  # ResumeTimeout: how long nodes may take that sleep
     reboots: bool = False  # there is a RebootProgram for --reboot
 
@@ -51,6 +52,7 @@ def preparation(conf: SlurmConf) -> Preparation:
         every_node=not _EVERY_NODE.isdisjoint(words),
         holds_commands="nohold" not in words,
         script_last="deferbatch" in words,
+        has_extern=not _EXTERN.isdisjoint(words),
         boot_s=conf.resume_timeout,
         reboots=bool(conf.reboot_program),
     )
