@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyslurm_ng.base.numbers import REQ_MEM_SET, REQ_OVERCOMMIT
-from pyslurm_ng.ctld.queries.job_fields import detail_values
+from pyslurm_ng.ctld.queries.job_fields import brief_values, detail_values
 from pyslurm_ng.model.amounts import requested_gres
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.sizes import cpus_of_each_gpu, job_sizes
@@ -42,6 +42,14 @@ def test_cpus_that_come_with_each_gpu(fields: dict[str, object], cpus: int) -> N
     job = cluster.jobs[submit(cluster, request)]
     shown = detail_values(cluster, job, ())
     assert shown["cpus_per_gpu"] == cpus
+
+
+def test_a_waiting_job_shows_as_many_nodes_as_its_cpus_take() -> None:
+    """Twenty tasks do not fit on one node of 16 CPUs: squeue %D and NumNodes= say 2."""
+    cluster = cluster_of(conf_of(CONF))
+    for tasks, nodes in ((16, 1), (17, 2), (20, 2)):
+        job = cluster.jobs[submit(cluster, JobRequest(partition="gpu", ntasks=tasks))]
+        assert brief_values(cluster, job, ())["node_count"] == nodes
 
 
 def test_all_memory_of_nodes_is_a_number() -> None:

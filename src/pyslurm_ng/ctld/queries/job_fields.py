@@ -25,6 +25,7 @@ from pyslurm_ng.base.numbers import (
 from pyslurm_ng.base.request_words import exclusive_word
 from pyslurm_ng.base.tres import format_tres
 from pyslurm_ng.ctld.job_filter import elapsed_us
+from pyslurm_ng.ctld.rules.submission.feasible import most_cpus_of_a_node
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import amounts, task_ranges
 from pyslurm_ng.model.cluster import Cluster
@@ -111,12 +112,15 @@ _LONG = 1024
 """Characters of a request whose text is not kept."""
 
 
-def job_counts(job: Job, partition: Partition | None) -> tuple[int, int, int]:
+def job_counts(cluster: Cluster, job: Job, partition: Partition | None) -> tuple[int, int, int]:
     """Return nodes, CPUs and tasks of a job: what it holds, or what it needs at least."""
     nodes_min, _, tasks, _, cpus, _ = least_counts(shared_part(job.request), partition)
     if job.nodes:
         cpu_count = sum(alloc.charged_cpus for alloc in job.nodes)
         return len(job.nodes), cpu_count, job.total_tasks or tasks
+    if cpus > nodes_min and partition is not None:
+        most = most_cpus_of_a_node(cluster, partition)
+        nodes_min = max(nodes_min, -(-cpus // most) if most else 0)
     return nodes_min, cpus, tasks
 
 
@@ -135,7 +139,7 @@ def nodes_text(cluster: Cluster, allocs: Sequence[NodeAlloc]) -> str:
 
 def brief_values(cluster: Cluster, job: Job, tasks: task_ranges.TaskRanges) -> Values:
     """Return a job's BRIEF fields, by name; with `tasks` of only some of an array's tasks."""
-    node_count, cpus, task_count = job_counts(job, first_partition(cluster, job))
+    node_count, cpus, task_count = job_counts(cluster, job, first_partition(cluster, job))
     waiting = tasks or job.array_pending
     task_id, text = job.array_task_id, ""
     if len(waiting) == 1 and waiting[0][0] == waiting[0][1] and tasks:

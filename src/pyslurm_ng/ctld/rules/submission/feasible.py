@@ -94,6 +94,12 @@ def size_of(cluster: Cluster, partition: Partition) -> tuple[int, int]:
     return count, sum(len(nodes) * effective_cpus(nodes[0].spec) for nodes in kinds)
 
 
+def most_cpus_of_a_node(cluster: Cluster, partition: Partition) -> int:
+    """Return the CPUs of a partition's largest node, 0 if it has none."""
+    kinds = _kinds(cluster, partition)
+    return max((effective_cpus(nodes[0].spec) for nodes in kinds), default=0)
+
+
 def least_mem_mib(cluster: Cluster, partition: Partition) -> int:
     """Return the memory of a partition's smallest node, 0 if it has none."""
     kinds = _kinds(cluster, partition)
