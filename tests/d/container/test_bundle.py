@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shlex
+import stat
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -14,6 +18,7 @@ import pytest
 from pyslurm_ng.d.container import bundle
 from pyslurm_ng.d.container.bundle import ContainerError
 from pyslurm_ng.d.container.image import Image, save
+from pyslurm_ng.d.container.own_directory import make_own, own_place
 from pyslurm_ng.d.container.patterns import expand, expand_path
 
 EVIL = "x'; touch /tmp/psng-evil; '"
@@ -40,6 +45,73 @@ def test_the_program_and_the_jobs_variables_go_into_the_configuration(tmp_path: 
     assert bundle.without_hooks(made, ["PreStart"])["hooks"] == {"poststop": [2]}
     assert bundle.merged_variables(["A=i"], {"A": "job"}, ["A"]) == {"A": "i"}
     assert bundle.variables_without("^(A|B)=", {"A": "1", "AB": "2"}) == {"AB": "2"}
+
+
+def test_files_of_a_container_are_never_in_a_directory_of_others(tmp_path: Path) -> None:
+    """Its owner would choose what the container runs, as the container's user."""
+    make_own(f"{tmp_path}/a/b", str(tmp_path))
+    make_own(f"{tmp_path}/a/b", str(tmp_path))
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o700
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    (tmp_path / "link").symlink_to(tmp_path / "a" / "b")
+    for path in ("open", "link"):
+        with pytest.raises(ContainerError, match=f"{path} is not the user's own directory"):
+            make_own(f"{tmp_path}/{path}", str(tmp_path))
+    with pytest.raises(ContainerError, match="open, where others may write"):
+        make_own(f"{tmp_path}/open/mine", str(tmp_path))
+    make_own(f"{tmp_path}/open/mine", str(tmp_path / "open"))
+
+
+def test_a_name_that_another_has_taken_keeps_no_user_from_images(tmp_path: Path) -> None:
+    assert own_place(str(tmp_path), "c-5") == f"{tmp_path}/c-5"
+    (tmp_path / "c-5").chmod(0o777)
+    other = own_place(str(tmp_path), "c-5")
+    assert other.startswith(f"{tmp_path}/c-5.")
+    assert own_place(str(tmp_path), "c-5") == other
+    (tmp_path / "c-5").rmdir()
+    assert own_place(str(tmp_path), "c-5") == other
+
+
+@pytest.mark.parametrize("settings", [{"Env": 5}, {"Entrypoint": [1]}, {"WorkingDir": ["/"]}, [1]])
+def test_settings_of_an_image_are_of_their_kind(tmp_path: Path, settings: Any) -> None:
+    """One line for the user, whatever an image says."""
+    path = tmp_path / "image.tar"
+    manifest = [{"Config": "config.json", "Layers": []}]
+    with tarfile.open(path, "w") as archive:
+        for name, said in (("manifest.json", manifest), ("config.json", {"config": settings})):
+            body = json.dumps(said).encode()
+            member = tarfile.TarInfo(name)
+            member.size = len(body)
+            archive.addfile(member, io.BytesIO(body))
+    (tmp_path / "store").mkdir()
+    with pytest.raises(ContainerError, match=f"--container-image={path}: "):
+        Image(str(path), f"{tmp_path}/store")
+
+
+@pytest.mark.parametrize(
+    "config",
+    [{"process": {"user": "root"}}, {"process": {"env": 5}}, {"root": {"path": 7}},
+     {"linux": {"namespaces": 5}}, {"mounts": [{"options": 7}]}],
+)  # fmt: skip
+def test_odd_configurations_are_refused_in_one_line(tmp_path: Path, config: Any) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    script = f"""
+import json, os, sys
+from pyslurm_ng.d.container.task import main
+os.geteuid = lambda: 65534
+oci = {{"RunTimeRun": "true"}}
+settings = {{"job": 1, "step": "0", "node": "n1", "user": "u", "tasks": 1, "is_batch": False,
+            "options": {{"bundle": {str(tmp_path)!r}}}, "oci": oci}}
+sys.exit(main([json.dumps(settings), "true"]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False,
+        env={**os.environ, "TMPDIR": "/tmp", "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert "config.json is not as the OCI specification has it" in done.stderr
 
 
 def test_a_user_gets_a_namespace_for_one_id() -> None:

@@ -106,7 +106,7 @@ OCI = Keys(
         RunTimeDelete RunTimeEnvExclude RunTimeKill RunTimeQuery RunTimeRun RunTimeStart
     """),
     differs={
-        "ContainerPath": "by default a directory of the user's in /tmp, removed at the end",
+        "ContainerPath": "one that only the user enters, by default in /tmp, removed at the end",
         "MountSpoolDir": "by default /var/run/slurm",
     },
     accepted={

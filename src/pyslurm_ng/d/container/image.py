@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import tarfile
+import zlib
 
 from pyslurm_ng.d.container.bundle import MOST_BYTES, ContainerError
 
@@ -17,6 +18,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+_BROKEN = (
+    tarfile.TarError, AttributeError, EOFError, IndexError, KeyError, RecursionError, TypeError,
+    ValueError, zlib.error,
+)  # fmt: skip
+_LISTS, _TEXTS = ("Cmd", "Entrypoint", "Env"), ("WorkingDir",)
 _WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
 
 
@@ -57,8 +63,8 @@ class Image:
                 with open(f"{store}/unpacked", "w") as file:
                     json.dump(self.settings, file)
             with open(f"{store}/unpacked") as file:
-                self.settings = json.load(file)
-        except (OSError, tarfile.TarError, ValueError, KeyError, TypeError, IndexError) as error:
+                self.settings = _checked(json.load(file))
+        except (*_BROKEN, OSError) as error:
             raise ContainerError(f"--container-image={source}: {error}") from None
         finally:
             os.close(lock)
@@ -75,14 +81,25 @@ class Image:
         """Unpack what `docker save` and `podman save` write."""
         manifest = _json_of(archive, "manifest.json")[0]
         settings = _json_of(archive, manifest["Config"]).get("config") or {}
-        self.settings = {name: settings.get(name) for name in ("Cmd", "Entrypoint", "Env",
-                                                               "WorkingDir")}  # fmt: skip
+        self.settings = _checked({name: settings.get(name) for name in (*_LISTS, *_TEXTS)})
         for layer in manifest["Layers"]:
             member = archive.extractfile(layer)
             if member is None:
                 raise ValueError(f"{layer} is no file")
             with tarfile.open(fileobj=member) as inner:
                 _extract(inner, self.path)
+
+
+def _checked(settings: "dict[str, Any]") -> "dict[str, Any]":
+    """Return an image's settings if each is of its kind. Raises ValueError."""
+    for name in _LISTS:
+        words = settings.get(name) or []
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise ValueError(f"{name} of the image is no list of texts")
+    for name in _TEXTS:
+        if not isinstance(settings.get(name) or "", str):
+            raise ValueError(f"{name} of the image is no text")
+    return settings
 
 
 def _json_of(archive: tarfile.TarFile, name: str) -> "Any":

@@ -7,6 +7,7 @@ import tempfile
 
 from pyslurm_ng.d.container.bundle import ContainerError, merged_variables
 from pyslurm_ng.d.container.image import Image, save
+from pyslurm_ng.d.container.own_directory import own_place
 from pyslurm_ng.d.container.root import Root
 
 TYPE_CHECKING = False
@@ -63,12 +64,8 @@ class ImageTask:
     def _image(self) -> Image:
         """Return the image, unpacked if it is a tar file: once for the step, or for a name."""
         settings, name = self._settings, self._options.get("name", "")
-        above = f"{tempfile.gettempdir()}/slurm-containers-{os.geteuid()}"
         try:
-            os.makedirs(above, mode=0o700, exist_ok=True)
-            status = os.lstat(above)
-            if status.st_uid != os.geteuid() or status.st_mode & 0o77:
-                raise ContainerError(f"{above} is not the user's own directory")
+            above = own_place(tempfile.gettempdir(), f"slurm-containers-{os.geteuid()}")
             store = f"{above}/{name or str(settings['job']) + '.' + str(settings['step'])}"
             os.makedirs(store, mode=0o700, exist_ok=True)
         except OSError as error:

@@ -34,6 +34,7 @@ from pyslurm_ng.d.container.bundle import (
     without_hooks,
 )
 from pyslurm_ng.d.container.image_task import ImageTask
+from pyslurm_ng.d.container.own_directory import make_own
 from pyslurm_ng.d.container.patterns import expand, expand_path
 from pyslurm_ng.kernels.process import become_subreaper, spawn
 
@@ -106,7 +107,7 @@ class _Task:
         path = self._oci.get("ContainerPath", "")
         if path:
             self._spool = expand_path(path, self._values)
-            os.makedirs(self._spool, mode=0o700, exist_ok=True)
+            make_own(self._spool, os.path.dirname(path.partition("%")[0]) or "/")
         else:
             self._spool = tempfile.mkdtemp(prefix="slurm-container-")
         self._values["m"] = self._spool
@@ -125,14 +126,18 @@ class _Task:
         self._write_variables(variables)
         if self._oci.get("IgnoreFileConfigJson"):
             return
-        config = read_config(self._options["bundle"])
-        is_terminal = os.isatty(0) and os.isatty(1)
         bundle = self._options["bundle"]
-        config = with_program(config, bundle, argv, variables, is_terminal=is_terminal)
-        config = with_mount(config, self._spool, mount_point)
-        config = without_hooks(config, self._oci.get("DisableHooks", ()))
-        if os.geteuid():
-            config = for_user(config, os.geteuid(), os.getegid())
+        config = read_config(bundle)
+        is_terminal = os.isatty(0) and os.isatty(1)
+        try:
+            config = with_program(config, bundle, argv, variables, is_terminal=is_terminal)
+            config = with_mount(config, self._spool, mount_point)
+            config = without_hooks(config, self._oci.get("DisableHooks", ()))
+            if os.geteuid():
+                config = for_user(config, os.geteuid(), os.getegid())
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            text = f"{bundle}/config.json is not as the OCI specification has it: {error}"
+            raise ContainerError(text) from None
         with open(f"{self._spool}/config.json", "w") as file:
             json.dump(config, file)
         self._values["b"] = self._spool
