@@ -271,6 +271,28 @@ def test_private_nodes_partitions_and_reservations() -> None:
     assert seen(every, ROOT) == (4, True, 1)
 
 
+def test_owners_of_jobs_find_their_slurmds() -> None:
+    """PrivateData=nodes hides nodes, but not where sstat and `scontrol listpids` have to ask.
+
+    RELIABILITY 58. They failed for the owner of a job.
+    """
+    cluster = cluster_of()
+    job = running(cluster, ntasks=4, nodes_min=2, nodes_max=2)
+    terms = cluster, Soft(START_US), conf_of(f"{FOUR_NODES}PrivateData=nodes\n")
+
+    def addresses(who: Any, text: str = "", *, addresses: bool = True) -> list[str]:
+        request = ShowNodes(text, addresses=addresses)
+        reply = show_nodes(*terms, request, who, START_US)
+        return [] if isinstance(reply, Reject) else names(reply.records)
+
+    own = [cluster.node(alloc.node_id).spec.name for alloc in job.nodes]
+    assert own == ["n3", "n4"]
+    assert addresses(ALICE) == addresses(ALICE, "n[3-4]") == own
+    assert addresses(ALICE, "n[2-3]") == addresses(ALICE, "n1") == addresses(BOB, "n3") == []
+    assert addresses(ALICE, "n3", addresses=False) == addresses(BOB) == []
+    assert addresses(ROOT) == ["n1", "n2", "n3", "n4"]
+
+
 def test_hidden() -> None:
     """Hidden=YES: a partition is listed with --all, and for operators."""
     conf = conf_of(f"{FOUR_NODES}PartitionName=x Nodes=n4 Hidden=YES\n")

@@ -17,13 +17,13 @@ def node_clients(
     Exits with 1 if there is none.
     """
     try:
-        reply = controller.call("ShowNodes", {"nodes": names, "flags": SHOW_ALL})
+        request = {"nodes": names, "flags": SHOW_ALL, "addresses": True}
+        reply = controller.call("ShowNodes", request)
     except SlurmError as error:
         fail(f"slurm_load_node error: {error.text.rpartition(chr(10))[2]}")
     host = os.uname().nodename
     own_names = {host, host.partition(".")[0], "localhost", "127.0.0.1", "::1"}
-    fields = ["name", "address", "hostname", "port"]
-    rows = Table(reply["fields"], reply["records"], fields).rows
+    rows = Table(reply["fields"], reply["records"], reply["fields"]).rows
     own_node = os.environ.get("SLURMD_NODENAME", "")
     if not names:
         rows = [row for row in rows if own_node == row[0]] or [

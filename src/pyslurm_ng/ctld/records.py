@@ -31,6 +31,11 @@ def elements(values: tuple[object, ...]) -> bytes:
     return packed[1 if len(values) < 16 else 3 :]
 
 
+def record(values: tuple[object, ...]) -> bytes:
+    """Return a packed array of any number of elements."""
+    return _encoder.encode(values)
+
+
 class RecordCache:
     """What has been packed of jobs and nodes, by id; `generation` counts changes.
 

@@ -149,10 +149,11 @@ class JobExplained(msgspec.Struct, frozen=True):
 
 @message(kind="ShowNodes", roles="user", max_bytes=4 << 20)
 class ShowNodes(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """List nodes, of a hostlist expression or all."""
+    """List nodes, of a hostlist expression or all; `addresses`: only where their slurmds listen."""
 
     nodes: Text = ""
     flags: b.FlagBits = 0
+    addresses: bool = False
 
 
 @message(kind="ShowPartitions", roles="user", max_bytes=1 << 20)

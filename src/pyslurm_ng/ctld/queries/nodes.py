@@ -12,7 +12,7 @@ from pyslurm_ng.base.tres import format_tres
 from pyslurm_ng.ctld.node_tenants import blocked_nodes, tenant_of_node
 from pyslurm_ng.ctld.queries.job_fields import ids_of_mask
 from pyslurm_ng.ctld.queries.private_data import Audience
-from pyslurm_ng.ctld.records import array_head, elements
+from pyslurm_ng.ctld.records import array_head, elements, record
 from pyslurm_ng.ctld.rules.nodes.node_names import find_nodes
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import amounts
@@ -95,6 +95,7 @@ NODE_SOFT = (
     "is_blocked",
 )  # fmt: skip
 NODE_FIELDS = [*NODE_FIXED, *NODE_SOFT]
+ADDRESS_FIELDS = ["name", "address", "hostname", "port"]
 _NODE_HEAD = array_head(len(NODE_FIELDS))
 _NO_LOAD = (-1, -1, 0, 0, 0)
 
@@ -160,29 +161,42 @@ def show_nodes(
 ) -> Records | Reject:
     """Return node records in configuration order, or of the nodes named."""
     audience = Audience(cluster, conf, caller, show_all=bool(request.flags & SHOW_ALL))
-    if request.nodes:
-        shown_nodes = find_nodes(cluster, request.nodes)
-        if isinstance(shown_nodes, Reject):
-            return shown_nodes
-        nodes = shown_nodes
+    nodes = _asked_for(cluster, request, audience)
+    if isinstance(nodes, Reject):
+        return nodes
+    nodes = _seen(cluster, audience, nodes)
+    if request.addresses:
+        fields, records = ADDRESS_FIELDS, b"".join(map(_address_record, nodes))
     else:
-        nodes = [
-            node
-            for node in cluster.living_nodes()
-            if request.flags & SHOW_FUTURE or node.state != NodeState.FUTURE
-        ]
-    if audience.nodes_private:
-        if request.nodes:
-            # As for a name that no node has.
-            return Reject(Errno.ESLURM_INVALID_NODE_NAME, request.nodes)
-        nodes = []
+        fields, records = NODE_FIELDS, _node_records(cluster, soft, conf, nodes)
     return Records(
         now_us=now_us,
-        fields=NODE_FIELDS,
-        records=_node_records(cluster, soft, conf, _seen(cluster, audience, nodes)),
+        fields=fields,
+        records=records,
         cluster_name=cluster.cluster_name,
         last_update_us=cluster.time_us,
     )
+
+
+def _asked_for(cluster: Cluster, request: ShowNodes, audience: Audience) -> list[Node] | Reject:
+    """Return the nodes that a request is about and its caller may see.
+
+    PrivateData=nodes hides all nodes, but owners of jobs get the addresses of the jobs' nodes:
+    slurmd tells them about these jobs, as to Slurm's users, who read addresses in slurm.conf.
+    """
+    own = audience.nodes_of_own_jobs() if audience.nodes_private and request.addresses else None
+    if request.nodes:
+        nodes = find_nodes(cluster, request.nodes)
+        if isinstance(nodes, Reject) or not audience.nodes_private:
+            return nodes
+        if own is None or any(node.node_id not in own for node in nodes):
+            # As for a name that no node has.
+            return Reject(Errno.ESLURM_INVALID_NODE_NAME, request.nodes)
+        return nodes
+    if audience.nodes_private:
+        return [node for node in cluster.living_nodes() if own and node.node_id in own]
+    is_wanted = request.flags & SHOW_FUTURE
+    return [node for node in cluster.living_nodes() if is_wanted or node.state != NodeState.FUTURE]
 
 
 def _seen(cluster: Cluster, audience: Audience, nodes: list[Node]) -> list[Node]:
@@ -190,6 +204,18 @@ def _seen(cluster: Cluster, audience: Audience, nodes: list[Node]) -> list[Node]
     if not audience.hides_labels:
         return nodes
     return [node for node in nodes if audience.sees_label(tenant_of_node(cluster, node)[1])]
+
+
+def _address_record(node: Node) -> bytes:
+    return record((node.spec.name, _address(node), _hostname(node), node.spec.port))
+
+
+def _hostname(node: Node) -> str:
+    return node.spec.hostname or node.spec.name
+
+
+def _address(node: Node) -> str:
+    return node.facts.addr or node.spec.addr or _hostname(node)
 
 
 def _node_records(cluster: Cluster, soft: Soft, conf: SlurmConf, nodes: list[Node]) -> bytes:
@@ -350,8 +376,8 @@ def _node_values(
         ",".join(node.features_active),
         _gres_shown(node),
         gres_used_text(cluster, node),
-        spec.hostname or spec.name,
-        facts.addr or spec.addr or spec.hostname or spec.name,
+        _hostname(node),
+        _address(node),
         spec.port,
         facts.arch,
         facts.os,

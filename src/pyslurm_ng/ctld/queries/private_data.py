@@ -59,6 +59,18 @@ class Audience:
             return True
         return any(name not in self._hidden for name in job.partition.split(","))
 
+    def nodes_of_own_jobs(self) -> set[int]:
+        """Return the ids of nodes on which the caller has jobs now."""
+        index = self.cluster.job_index
+        own = index.by_user.get(self.caller.uid, {})
+        return {
+            alloc.node_id
+            for states in (index.active, index.suspended)
+            for job_id in (own if len(own) < len(states) else states)
+            if job_id in own and job_id in states
+            for alloc in self.cluster.jobs[job_id].nodes
+        }
+
     @property
     def sees_all_jobs(self) -> bool:
         """Whether the caller may see everything, so that a listing need not check each job."""
