@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import stat
 
 from pyslurm_ng.web.options import BadOptions
+from pyslurm_ng.wire.port_holder import port_in_use
 
 BACKLOG = 4096
 
@@ -70,10 +72,12 @@ def _tcp(address: str) -> list[socket.socket]:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         try:
             listener.bind(where)
-        except OSError:
+        except OSError as error:
             listener.close()
             if len(rows) > 1 and family == socket.AF_INET6:
                 continue
+            if error.errno == errno.EADDRINUSE:
+                raise OSError(error.errno, port_in_use(int(port))) from None
             raise
         listener.listen(BACKLOG)
         sockets.append(listener)

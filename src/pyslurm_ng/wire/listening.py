@@ -6,7 +6,7 @@ import errno
 import os
 import socket
 
-from pyslurm_ng.base.loopback_user import user_of_server
+from pyslurm_ng.wire.port_holder import port_in_use
 
 QUEUE = 4_096
 """Connections that the kernel keeps until they are accepted."""
@@ -53,16 +53,14 @@ def bind_tcp(address: str | None, port: int) -> socket.socket:
     """Return a bound TCP socket, on IPv6 and IPv4 for no address.
 
     Raises:
-        OSError: as bind does; with the user of the process that has the port.
+        OSError: as bind does; with the process and user that have the port.
     """
     try:
         listener = _bound(address, port)
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             raise
-        uid = user_of_server(("127.0.0.1", 0), ("127.0.0.1", port))
-        holder = f"a process of uid {uid}" if uid >= 0 else "another process"
-        raise OSError(error.errno, f"port {port} is in use: {holder} has it") from None
+        raise OSError(error.errno, port_in_use(port)) from None
     listener.setblocking(False)
     return listener
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+
 import zmq
 from zmq.utils import z85
+
+from pyslurm_ng.wire.port_holder import port_in_use
 
 MAX_ORDER_BYTES = (16 << 20) + (128 << 10)
 """Of a message to a node, whose slurmd dialled the controller that sends it."""
@@ -34,8 +38,8 @@ def bind_router(router: zmq.Socket[bytes], address: str, port: int) -> int:
     try:
         router.bind(f"tcp://{address}:{port or '*'}")
     except zmq.ZMQError as error:
-        text = f"ZeroMQ port {port}: {error.strerror}"
-        raise OSError(error.errno, text) from None
+        text = port_in_use(port) if error.errno == errno.EADDRINUSE else error.strerror
+        raise OSError(error.errno, f"ZeroMQ {text}") from None
     bound = router.get(zmq.LAST_ENDPOINT)
     assert isinstance(bound, bytes)
     return int(bound.rstrip(b"\0").rpartition(b":")[2])
