@@ -166,6 +166,22 @@ def test_a_credential_opens_nothing_after_its_job(tmp_path: Path) -> None:
     on_node(test, tmp_path)
 
 
+def test_no_writer_outlives_its_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody may send the next block. A writer would keep the job's private memory alive."""
+    monkeypatch.setattr(file_transfers, "_KILL_AFTER_S", 0.0)
+
+    async def test(node: Node) -> None:
+        assert not isinstance(await node.begin(ALICE, 1), int)
+        assert not isinstance(await node.begin(BOB, 2), int)
+        os.kill(node.children[0], signal.SIGSTOP)
+        node.ended.add(ALICE)
+        node.files.drop_ended()
+        await asyncio.to_thread(os.waitid, os.P_PID, node.children[0], os.WEXITED | os.WNOWAIT)
+        assert not isinstance(await node.more(BOB, 2), int)
+
+    on_node(test, tmp_path)
+
+
 def test_a_writer_belongs_to_its_jobs_control_group(tmp_path: Path) -> None:
     """What it writes to a file system of memory is the job's; the group goes with the last."""
 

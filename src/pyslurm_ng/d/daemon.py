@@ -173,7 +173,7 @@ class Daemon:
         self._managers = StepManagers(
             node, identity, self._credentials, self._act, self._actions.launches.ask
         )
-        self._actions.on_acted = self._managers.look
+        self._actions.on_acted = self._acted
         reports.on_managed = self._managers.acknowledged
         self._streams = NodeStreams(
             node, identity, self._runner, self._accounts, self._actions, self._administration,
@@ -186,6 +186,10 @@ class Daemon:
 
     def _act(self, actions: list[Action]) -> None:
         self._actions.act(actions)
+
+    def _acted(self) -> None:
+        self._managers.look()
+        self._streams.let_go_ended()
 
     def _on_message(self, message: msgspec.Struct, peer: Peer, answer: Answer) -> None:
         self._orders.take(message, answer)

@@ -1,9 +1,9 @@
 """Files that users send to this node with sbcast and srun --bcast, block by block.
 
 A process that has become the user writes each file, and the user may stop that process. So a
-transfer that does not answer in time is given up and its process killed. If the job is over, the
-transfer ends with its next block. Each user has a share of all places. A user with a full share is
-told to come back. When all places are taken, the user with most makes room.
+transfer that does not answer in time is given up and its process killed. When the job is over, so
+are its transfers. Each user has a share of all places. A user with a full share is told to come
+back. When all places are taken, the user with most makes room.
 """
 
 from __future__ import annotations
@@ -229,6 +229,12 @@ class FileTransfers:
         os.close(process)
         if group is not None:
             leave_job(group)
+
+    def drop_ended(self) -> None:
+        """Give up the transfers of jobs that are over: nothing of a job may outlive it."""
+        for key, transfer in list(self._open.items()):
+            if self._is_over(transfer.credential):
+                self._drop(key)
 
     def close(self) -> None:
         """Give up all transfers."""

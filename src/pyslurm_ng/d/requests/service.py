@@ -131,6 +131,10 @@ class NodeStreams:
             await self._server.close()
             raise
 
+    def let_go_ended(self) -> None:
+        """Give up what is under way for jobs that are over."""
+        self._files.drop_ended()
+
     async def close(self) -> None:
         """Stop serving."""
         self._files.close()
