@@ -5,12 +5,14 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.world.examples import DRAWS_ALL, drawn
+from tests.world.rewriting import rewrite_all
 
 # Commands of tests leave no command server behind; test_command_server.py starts its own.
 os.environ["PYSLURM_COMMAND_SERVER"] = "0"
@@ -43,6 +45,11 @@ class FilesApart(LoadScopeScheduling):
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling | None:
     """Distribute tests as above where `--dist loadfile` is asked for."""
     return FilesApart(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    """Leave the processes of a run less to do before their first test."""
+    rewrite_all(config, Path(__file__).parent)
 
 
 @pytest.hookimpl(wrapper=True)
