@@ -384,6 +384,22 @@ def test_a_full_spool_refuses_and_drains_once() -> None:
     assert node.reports[1:] == [nm.NodeTrouble(0, 0, "SlurmdSpoolDir is full")]
 
 
+def test_a_node_that_can_start_nothing_takes_no_job_with_it() -> None:
+    """Private directories could not be made: the script runs elsewhere, the node is drained."""
+    node = core()
+    obey(node, launch(), credential())
+    end = StepEnd(53, END_CLEAN, 1, 2, error="No space left", drain="no directories")
+    step_ended(node, 1, 0, STEP_BATCH, end)
+    (report,) = node.reports
+    assert isinstance(report, nm.LaunchFailed)
+    assert (report.duty_id, report.code, report.drain) == (5, 4010, "no directories")
+    launch_step(node, credential(2, step_id=0), 1)
+    step_ended(node, 2, 0, 0, end)
+    trouble, ended = node.reports[1:]
+    assert trouble == nm.NodeTrouble(0, 0, "no directories")
+    assert isinstance(ended, nm.StepEnded) and ended.error == "No space left"
+
+
 def test_epilog_runs_when_nothing_is_left() -> None:
     """With an epilog the end of the script alone does not free the node."""
     node = core(epilog=True)

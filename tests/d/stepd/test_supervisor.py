@@ -16,10 +16,12 @@ from pathlib import Path
 import pytest
 
 from pyslurm_ng.base.numbers import END_OVER_MEMORY
+from pyslurm_ng.conf.namespaces import PrivateDirectory
 from pyslurm_ng.d.host.binding import cpu_mask
 from pyslurm_ng.d.spool import step_record
 from pyslurm_ng.d.spool.batch_script import remove_script, write_script
 from pyslurm_ng.wire import step_io
+from tests.d.mounts import spec_of
 from tests.d.stepd.supervised import (
     KEY,
     PLAIN,
@@ -410,6 +412,17 @@ class TestAsAnotherUser:
         finally:
             out.unlink()
         assert not Path(spec["spool"]).exists()
+
+    def test_no_private_directories_are_the_nodes_fault(
+        self, template: Template, tmp_path: Path
+    ) -> None:
+        """As when another job has filled the disk that they are on."""
+        namespace = spec_of(tmp_path / "none", 12, (PrivateDirectory("/tmp"),))
+        end = template.start(template.spec("#!/bin/sh\nexit 0\n", namespace=namespace)).end()
+        assert end["error"].endswith("none/12: No such file or directory")
+        assert (end["status"], end["drain"]) == (53, "private directories cannot be made")
+        end = template.start(template.spec("#!/bin/sh\nexit 0\n")).end()
+        assert (end["status"], end["drain"]) == (0, "")
 
     def test_another_user_of_the_same_group_reads_no_script(self, template: Template) -> None:
         path = write_script(f"{template.directory}/job00099", b"secret", OTHER, OTHER)

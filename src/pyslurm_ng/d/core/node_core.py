@@ -23,6 +23,7 @@ class StepEnd:
     end_us: int
     usage: Usage | None = None
     error: str = ""
+    drain: str = ""  # what is wrong with this node, so that nothing can be started
 
 
 @dataclass(slots=True)

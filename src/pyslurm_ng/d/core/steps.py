@@ -77,11 +77,21 @@ def step_failed(
 def step_ended(
     core: NodeCore, job_id: int, attempt: int, step_id: int, end: StepEnd
 ) -> list[Action]:
-    """Report the end of a step; a job that is ending may be clean now."""
+    """Report the end of a step; a job that is ending may be clean now.
+
+    A script that did not begin because of this node may begin on another.
+    """
     job = core.attempt(job_id, attempt)
     if job is None or step_id not in job.steps:
         return []
     duty_id = job.steps.pop(step_id)
+    if step_id == STEP_BATCH and end.drain and duty_id:
+        code = Errno.ESLURMD_CREATE_BATCH_DIR_ERROR
+        failed = nm.LaunchFailed(job_id, attempt, duty_id, code, end.error, end.drain)
+        core.reports.append(failed)
+        return runs.finish(core, job)
+    if end.drain:
+        core.drain(end.drain)
     if step_id == STEP_BATCH:
         return _batch_ended(core, job, duty_id, end)
     _tell_end(core, job, step_id, end)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Callable
 from functools import partial
@@ -16,7 +15,8 @@ from pyslurm_ng.d.node.local_node import INTERNAL, LocalNode, boot_clock_us
 from pyslurm_ng.d.spec.extern_spec import extern_spec
 from pyslurm_ng.d.spec.job_spec import batch_spec, step_spec
 from pyslurm_ng.d.spec.node_setup import Account, SpecError
-from pyslurm_ng.d.spool.spool import SPOOL_FULL, SpoolFull
+from pyslurm_ng.d.spool.batch_script import FULL_ERRORS, SPOOL_FULL
+from pyslurm_ng.d.spool.spool import SpoolFull
 from pyslurm_ng.d.steps.step_runner import StepKey, StepRunner, step_name
 from pyslurm_ng.model.ids import STEP_BATCH, STEP_EXTERN
 from pyslurm_ng.wire import node_messages as nm
@@ -195,7 +195,7 @@ def _why_not_started(error: OSError | SpecError | SpoolFull) -> tuple[int, str, 
     if isinstance(error, FileExistsError):
         return _STARTED_BEFORE, "it was started before on this node", ""
     if isinstance(error, OSError):
-        drain = SPOOL_FULL if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS) else ""
+        drain = SPOOL_FULL if error.errno in FULL_ERRORS else ""
         return Errno.ESLURMD_JOB_NOTRUNNING, f"spool: {error.strerror}", drain
     drain = SPOOL_FULL if isinstance(error, SpoolFull) else ""
     return Errno.ESLURMD_JOB_NOTRUNNING, str(error), drain

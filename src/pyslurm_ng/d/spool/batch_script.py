@@ -5,6 +5,10 @@ import os
 import stat
 import struct
 
+SPOOL_FULL = "SlurmdSpoolDir is full"
+"""The reason of a node that was drained because of its spool, and of a launch that was refused."""
+
+FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 # POSIX access control lists as the kernel reads them: version 2, then tag, rights, id.
 _ACL_VERSION = struct.pack("<I", 2)
 _ACL_ENTRY = struct.Struct("<HHI")

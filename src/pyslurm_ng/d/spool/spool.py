@@ -18,10 +18,7 @@ import re
 from collections.abc import Collection, Iterator
 
 from pyslurm_ng.d.spool import step_record
-from pyslurm_ng.d.spool.batch_script import remove_script
-
-SPOOL_FULL = "SlurmdSpoolDir is full"
-"""The reason of a node that was drained because of its spool, and of a launch that was refused."""
+from pyslurm_ng.d.spool.batch_script import SPOOL_FULL, remove_script
 
 _KEEP_FREE_BYTES = 1 << 20
 _KEEP_FREE_SHARE = 64  # of a tiny file system, such as an appliance's: this part of it

@@ -17,12 +17,14 @@ class StepResult:
     Attributes:
         status: the wait status of a step that could not start; 0 for other steps.
         error: why the step could not start.
+        drain: why no other could here; "" if the step is the cause.
         flags: END_* of the result.
     """
 
     def __init__(self) -> None:
         self.status = 0
         self.error = ""
+        self.drain = ""
         self.flags = 0
         self._start_us = time.time_ns() // 1000
         self._started_s = time.monotonic()
@@ -52,6 +54,7 @@ class StepResult:
             "status": status,
             "flags": self.flags,
             "error": self.error,
+            "drain": self.drain,
             "start_us": self._start_us,
             "end_us": self._end_us,
             "usage": usage,

@@ -7,7 +7,7 @@ from _signal import SIGKILL, SIGTERM  # type: ignore[import-not-found]
 
 from pyslurm_ng.base.numbers import STEP_EXTERN
 from pyslurm_ng.d.spool import step_record
-from pyslurm_ng.d.spool.batch_script import write_script
+from pyslurm_ng.d.spool.batch_script import FULL_ERRORS, SPOOL_FULL, write_script
 from pyslurm_ng.d.stepd.launcher import Launcher, launch
 from pyslurm_ng.d.stepd.step_cgroup import CgroupError
 from pyslurm_ng.d.stepd.step_faults import leave_trace
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _LAST_WORDS_S = 1.0
 _MPI_S = 60.0
+_NO_PRIVATE_DIRECTORIES = "private directories cannot be made"
 _SLOW_LAUNCH_S = 30.0
 
 
@@ -138,7 +139,7 @@ class StepStart:
             enter(self._spec["namespace"])
         except NamespaceError as problem:
             self._tell({"did": "fault", "text": str(problem), "trace": ""})
-            raise CannotStart(FILES_STATUS, str(problem)) from None
+            raise CannotStart(FILES_STATUS, str(problem), _NO_PRIVATE_DIRECTORIES) from None
 
     def _begin_mpi(self, joins: "list[int]") -> None:
         """Wait until the tasks' MPI libraries can be served. Raises CannotStart."""
@@ -185,7 +186,9 @@ class StepStart:
         try:
             path = write_script(spec["spool"], spec["script"], spec["uid"], spec["gid"])
         except OSError as error:
-            raise CannotStart(FILES_STATUS, f"{spec['spool']}: {error.strerror}") from None
+            text = f"{spec['spool']}: {error.strerror}"
+            drain = SPOOL_FULL if error.errno in FULL_ERRORS else ""
+            raise CannotStart(FILES_STATUS, text, drain) from None
         spec["programs"][0][spec["script_word"]] = path
 
     def _wait_for(self, starter: "Launcher | TaskStarter") -> None:

@@ -43,12 +43,16 @@ _SPARE = "/tmp"
 
 
 class CannotStart(Exception):
-    """The step cannot run; `status` is the wait status that stands for it."""
+    """The step cannot run; `status` is the wait status that stands for it.
 
-    def __init__(self, status: int, text: str) -> None:
+    `drain` says what is wrong with the node, where the job is not the cause; else it is "".
+    """
+
+    def __init__(self, status: int, text: str, drain: str = "") -> None:
         super().__init__(text)
         self.status = status
         self.text = text
+        self.drain = drain
 
 
 class TaskStarter:

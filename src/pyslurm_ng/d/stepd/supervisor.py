@@ -122,6 +122,7 @@ class Step:
             part()
         except CannotStart as problem:
             self._cannot_start(problem.status, problem.text)
+            self._result.drain = problem.drain
         except Exception as error:  # noqa: BLE001 - the step must be ended in any case
             self._fault(error)
             if not self._result.error:

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from pyslurm_ng.d.core.attempt_ends import KEPT_MINUTES
 from pyslurm_ng.d.node.local_node import LocalNode
 from pyslurm_ng.d.spool import step_record
-from pyslurm_ng.d.spool.spool import SPOOL_FULL, SpoolFull
+from pyslurm_ng.d.spool.batch_script import SPOOL_FULL
+from pyslurm_ng.d.spool.spool import SpoolFull
 from pyslurm_ng.d.steps.step_runner import StepRunner
 
 _PAUSE_S = 60.0

@@ -19,6 +19,7 @@ from pyslurm_ng.d.steps.usage import usage_of
 
 _LOST_STATUS = 9
 _MOST_ERROR = 4096
+_MOST_REASON = 256
 
 
 class StepEnds:
@@ -82,6 +83,7 @@ class StepEnds:
             end_us=end["end_us"],
             usage=usage_of(end, self._node.name),
             error=end["error"][:_MOST_ERROR],
+            drain=str(end.get("drain", ""))[:_MOST_REASON],
         )
 
     def _begin_lost(self, key: StepKey, records: Mapping[str, Any]) -> None:
