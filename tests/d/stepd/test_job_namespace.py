@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -176,6 +177,41 @@ def test_links_are_not_followed_and_deep_trees_end(tmp_path: Path) -> None:
     os.close(here)
     assert os.listdir(top) == []
     assert (outside / "kept").read_text() == "x"
+
+
+def test_a_removal_that_was_killed_is_done_again(tmp_path: Path) -> None:
+    """What it has moved up already is in the way of nothing."""
+    top = tmp_path / "top"
+    for name in ("a/a/a/a", "a/b", "c/d/e"):
+        (top / name).mkdir(parents=True)
+        (top / name / "f").write_text("x")
+    here = os.open(top, os.O_RDONLY)
+    for moves in range(6):
+        killed = os.fork()
+        if killed == 0:
+            _remove_and_die(here, moves)
+        os.waitpid(killed, 0)
+    namespace_end.remove_tree(here)
+    os.close(here)
+    assert os.listdir(top) == []
+
+
+def _remove_and_die(directory: int, moves: int) -> None:
+    """Be killed after so many directories have been moved up."""
+    done: list[str] = []
+    real = os.rename
+
+    def rename(*words: Any, **more: Any) -> None:
+        done.append(words[0])
+        if len(done) > moves:
+            os._exit(0)
+        real(*words, **more)
+
+    os.rename = rename
+    try:
+        namespace_end.remove_tree(directory)
+    finally:
+        os._exit(1)
 
 
 @AS_ROOT

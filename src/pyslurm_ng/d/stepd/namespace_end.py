@@ -7,6 +7,7 @@ directory, which only root enters, before it is looked into.
 
 import os
 from _socket import socket
+from itertools import count
 
 from pyslurm_ng.d.stepd.job_namespace import (
     CLONE_NEWNS,
@@ -21,11 +22,12 @@ from pyslurm_ng.kernels.records import pack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyslurm_ng.d.spool.step_contract import NamespaceSpec
 
 _MNT_DETACH, _UMOUNT_NOFOLLOW = 2, 8
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_MOVED = ".moved"
 _NICE = 19
 
 
@@ -80,7 +82,8 @@ def remove_tree(top: int) -> None:
     write there. So each is made ours before it is emptied.
     """
     device = os.fstat(top).st_dev
-    moved = 0
+    # What an earlier removal has moved is here still, if it was killed.
+    names = map(f".{os.urandom(8).hex()}.{{}}".format, count())
     found = True
     while found:
         found = False
@@ -91,7 +94,7 @@ def remove_tree(top: int) -> None:
                     os.unlink(entry.name, dir_fd=top)
                     continue
                 inner = _made_ours(top, entry.name, device)
-                moved = _empty_into(inner, top, moved)
+                _empty_into(inner, top, names)
                 os.close(inner)
                 os.rmdir(entry.name, dir_fd=top)
 
@@ -107,8 +110,8 @@ def _made_ours(top: int, name: str, device: int) -> int:
     return inner
 
 
-def _empty_into(inner: int, top: int, moved: int) -> int:
-    """Remove a directory's files and move its directories up; count these on."""
+def _empty_into(inner: int, top: int, names: "Iterator[str]") -> None:
+    """Remove a directory's files and move its directories up, where they get these names."""
     found = True
     while found:
         found = False
@@ -116,8 +119,6 @@ def _empty_into(inner: int, top: int, moved: int) -> int:
             for entry in entries:
                 found = True
                 if entry.is_dir(follow_symlinks=False):
-                    moved += 1
-                    os.rename(entry.name, f"{_MOVED}{moved}", src_dir_fd=inner, dst_dir_fd=top)
+                    os.rename(entry.name, next(names), src_dir_fd=inner, dst_dir_fd=top)
                 else:
                     os.unlink(entry.name, dir_fd=inner)
-    return moved
