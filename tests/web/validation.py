@@ -29,6 +29,24 @@ def _strict(part: Any) -> Any:
     return strict
 
 
+def _described(part: Any) -> Any:
+    """Return a part of our OpenAPI 3.0 description as JSON Schema, which has no `nullable`."""
+    if isinstance(part, list):
+        return [_described(member) for member in part]
+    if not isinstance(part, dict):
+        return part
+    if part.get("nullable"):
+        return {"anyOf": [*part["allOf"], {"type": "null"}]}
+    return {name: _described(member) for name, member in part.items()}
+
+
+def complaints_of_description(document: Any, answer: dict[str, Any], components: Any) -> list[str]:
+    """Return where a document is not as our description has it, which names what may be null."""
+    whole = {**answer, "components": _strict(_described(components))}
+    errors = jsonschema.Draft202012Validator(whole).iter_errors(document)
+    return sorted({f"{'/'.join(map(str, error.path))}: {error.message[:200]}" for error in errors})
+
+
 @cache
 def _schemas(version: str) -> Any:
     return _strict(table(version)["schemas"])

@@ -15,6 +15,7 @@ from pyslurm_ng import __version__
 from pyslurm_ng.data_parser.envelope import VERSIONS
 from pyslurm_ng.data_parser.schemas import table
 from pyslurm_ng.data_parser.yaml_text import from_json
+from pyslurm_ng.web.operations import OWN_SHAPE
 
 _SECURITY: list[dict[str, list[str]]] = [
     {"user": [], "token": []},
@@ -30,6 +31,10 @@ _SCHEMES = {
     "bearerAuth": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT",
                    "description": "the same token"},
 }  # fmt: skip
+_MAY_BE_NULL = {"job_info": ("job_resources",)}
+"""Keys that are null where a job has nothing of it, in Slurm too, whose description hides it."""
+_STATES = "openapi_job_states_resp"
+"""What jobs/state answers; Slurm's description gives it the schema of whole jobs."""
 _NOTE = {
     "200": "What was asked for, or was done",
     "default": "What was wrong: see errors",
@@ -44,14 +49,17 @@ def description(versions: tuple[str, ...] = VERSIONS, tags: frozenset[str] = fro
         rows = table(version)
         for path, methods in rows["paths"].items():
             chosen = {
-                method: _operation(row, version)
+                method: _operation(
+                    {**row, "answer": _STATES} if path in OWN_SHAPE else row, version
+                )
                 for method, row in methods.items()
                 if not tags or row["tag"] in tags
             }
             if chosen:
                 paths[path.replace("{version}", version)] = chosen
-        for name, part in rows["schemas"].items():
-            schemas[f"{version}_{name}"] = _schema(part, version)
+        for name, part in {**rows["schemas"], _STATES: _job_states(rows["schemas"])}.items():
+            honest = _with_null(part, _MAY_BE_NULL.get(name, ()))
+            schemas[f"{version}_{name}"] = _schema(honest, version)
     document = {
         "openapi": "3.0.3",
         "info": {
@@ -66,6 +74,27 @@ def description(versions: tuple[str, ...] = VERSIONS, tags: frozenset[str] = fro
         "components": {"schemas": schemas, "securitySchemes": _SCHEMES},
     }  # fmt: skip
     return msgspec.json.encode(document)
+
+
+def _job_states(schemas: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of states of jobs: ids as users know them, 7_[1-3] among them."""
+    states = schemas["job_info"]["properties"]["job_state"]
+    job = {"type": "object", "properties": {"job_id": {"type": "string"}, "state": states}}
+    whole = schemas["openapi_job_info_resp"]["properties"]
+    around = {name: whole[name] for name in ("meta", "errors", "warnings")}
+    return {
+        "type": "object",
+        "properties": {"jobs": {"type": "array", "items": job}, **around},
+        "required": ["jobs"],
+    }
+
+
+def _with_null(part: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """Return a schema of an object some of whose keys may be null."""
+    known = part.get("properties", {})
+    # OpenAPI 3.0 reads no word beside $ref.
+    freed = {name: {"allOf": [known[name]], "nullable": True} for name in names if name in known}
+    return {**part, "properties": {**known, **freed}} if freed else part
 
 
 def _operation(row: dict[str, Any], version: str) -> dict[str, Any]:
