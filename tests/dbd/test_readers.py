@@ -131,8 +131,9 @@ def test_operators_alone_see_and_clear_the_counts(
         await ask(alice, ListJobRecords(["job_id"], clusters=["demo"]))
         monkeypatch.setattr(service_module, "is_service", lambda uid, service_uid: False)
         for clear in (False, True):
-            with pytest.raises(LinkError, match="Access/permission denied"):
+            with pytest.raises(LinkError, match="Access/permission denied") as refusal:
                 await alice.request(ShowDbdStats(clear=clear), 60)
+            assert refusal.value.code == Errno.ESLURM_ACCESS_DENIED
         assert service.counts.stats(0, 0, {}).by_kind
         monkeypatch.setattr(service_module, "is_service", lambda uid, service_uid: True)
         assert isinstance(await alice.request(ShowDbdStats(), 60), DbdStats)

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.data_parser.envelope import VERSIONS
 from pyslurm_ng.web.app import Service, build_app
 from pyslurm_ng.web.daemons import Daemons
+from pyslurm_ng.web.endpoints import accounting_changes
 from pyslurm_ng.web.operations import operations
 from pyslurm_ng.web.requester import Requester, SocketPeer
 from pyslurm_ng.wire.client import Client
@@ -169,6 +171,45 @@ def test_what_is_refused(front: Front, method: str, path: str, body: Any, status
     answer = front.request(method, f"{DB}/{path}", body)
     assert answer.status == status, answer.content
     assert answer.errors[0]["description"]
+
+
+class _Denying:
+    """slurmdbd as a user without rights finds it."""
+
+    def __init__(self, line: str) -> None:
+        self.line = line
+
+    def change(self, kind: str, fields: Any, limit_s: float) -> Any:
+        """Refuse as sacctmgr prints it."""
+        return {"exit_code": 1, "error_lines": [self.line], "lines": []}
+
+    def close(self) -> None:
+        """Hold nothing."""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        " error: Only admins/operators/coordinators can add accounts",
+        " error: Only admins/operators can add QOS",
+        " error: Only administrators can add clusters",
+        " Error with request: Access/permission denied",
+    ],
+)
+def test_a_change_without_rights_has_the_number_of_denied(
+    line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Portals tell it from a wrong request by 2002; slurmdbd answers in sacctmgr's words."""
+    conf = {"ClusterName": "demo", "SlurmctldHost": "ctl", "AccountingStorageHost": "dbd",
+            "AccountingStorageType": "accounting_storage/slurmdbd"}  # fmt: skip
+    monkeypatch.setattr(accounting_changes, "_is_known", lambda *_: False)
+    daemons = Daemons(conf, lambda *_: _Denying(line))
+    peer = SocketPeer(os.geteuid(), os.getegid(), 1)
+    client = Front(build_app(Service(daemons)), "", {"peer": peer})
+    answer = client.post(f"{DB}/accounts", {"accounts": [{"name": "x", "organization": "x"}]})
+    assert answer.status == 422
+    assert answer.errors[0]["error_number"] == Errno.ESLURM_ACCESS_DENIED, answer.content
+    assert answer.errors[0]["error"] == "Access/permission denied"
 
 
 def test_without_accounting() -> None:

@@ -23,7 +23,13 @@ from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.dbd import queries, registration, show
-from pyslurm_ng.dbd.admin.change import Actor, RefusedError, actor_of, refuse_denied
+from pyslurm_ng.dbd.admin.change import (
+    Actor,
+    DeniedError,
+    RefusedError,
+    actor_of,
+    refuse_denied,
+)
 from pyslurm_ng.dbd.admin.words import UnknownWordError, unknown_condition_text
 from pyslurm_ng.dbd.association_calls import AssociationCalls
 from pyslurm_ng.dbd.call_counts import CallCounts
@@ -292,8 +298,9 @@ class Service:
         except UnknownWordError as error:
             self._post(call.error, int(Errno.ESLURM_BAD_NAME), unknown_condition_text(error.text))
         except RefusedError as error:
-            text = "\n".join(error.lines)
-            self._post(call.error, int(Errno.ESLURM_BAD_NAME), text)
+            is_denied = isinstance(error, DeniedError)
+            number = Errno.ESLURM_ACCESS_DENIED if is_denied else Errno.ESLURM_BAD_NAME
+            self._post(call.error, int(number), "\n".join(error.lines))
         except sa.exc.SQLAlchemyError as error:
             text = TOO_LONG if is_cut_short(error) else error_text(error)
             self._post(call.error, int(Errno.ESLURM_DB_CONNECTION), text)

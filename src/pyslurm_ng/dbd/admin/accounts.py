@@ -10,6 +10,7 @@ from pyslurm_ng.dbd import limits, schema
 from pyslurm_ng.dbd.admin import conditions, usage_reset
 from pyslurm_ng.dbd.admin.change import (
     Change,
+    DeniedError,
     RefusedError,
     Row,
     refuse_denied,
@@ -35,7 +36,7 @@ def add(change: Change, words: Words, _: Words) -> None:
     parent = (words.last("Parents") or "root").lower()
     actor = change.actor
     if not actor.is_operator and parent not in actor.coordinates:
-        raise RefusedError(" error: Only admins/operators/coordinators can add accounts")
+        raise DeniedError(" error: Only admins/operators/coordinators can add accounts")
     settings = read_settings(words)
     clusters = change.clusters(words, must_exist=True)
     require_few(change, len(names) * len(clusters), "accounts and clusters")

@@ -32,6 +32,10 @@ class RefusedError(Exception):
         self.is_output = is_output
 
 
+class DeniedError(RefusedError):
+    """A change or a list that this user may not make or see."""
+
+
 class BadValueError(RefusedError):
     """A key's value that cannot be taken; `{word}` in its lines is the word as it was typed."""
 
@@ -167,13 +171,13 @@ def actor_of(
 def require_operator(under_way: Change, action: str) -> None:
     """Refuse users that are not operators or administrators."""
     if not under_way.actor.is_operator:
-        raise RefusedError(f" error: Only admins/operators can {action}")
+        raise DeniedError(f" error: Only admins/operators can {action}")
 
 
 def require_administrator(under_way: Change, action: str) -> None:
     """Refuse users that are not administrators."""
     if not under_way.actor.is_administrator:
-        raise RefusedError(f" error: Only administrators can {action}")
+        raise DeniedError(f" error: Only administrators can {action}")
 
 
 def require_few(under_way: Change, count: int, what: str) -> None:
@@ -183,9 +187,9 @@ def require_few(under_way: Change, count: int, what: str) -> None:
         raise RefusedError(f" error: {count} {what} are too many for one command, at most {most}")
 
 
-def refuse_denied() -> RefusedError:
+def refuse_denied() -> DeniedError:
     """Return Slurm's refusal of a change for which the user lacks the rights."""
-    return RefusedError(" Error with request: Access/permission denied")
+    return DeniedError(" Error with request: Access/permission denied")
 
 
 def require_idle(under_way: Change, association_ids: Iterable[int]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyslurm_ng.base.units import plural
 from pyslurm_ng.dbd import schema
-from pyslurm_ng.dbd.admin.change import Change, RefusedError
+from pyslurm_ng.dbd.admin.change import Change, DeniedError, RefusedError
 from pyslurm_ng.dbd.admin.words import Words
 
 
@@ -15,7 +15,7 @@ def delete(change: Change, where: Words, _: Words) -> None:
         RefusedError: no rights, a condition other than Clusters, no such cluster, or no problem.
     """
     if not change.actor.is_administrator:
-        raise RefusedError(" Only administrators may delete problems")
+        raise DeniedError(" Only administrators may delete problems")
     other = next((key for key, _, _ in where.items if key != "Clusters"), "")
     if other:
         raise RefusedError(f" delete problem takes only the condition Clusters, not {other}")

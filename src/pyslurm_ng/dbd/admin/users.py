@@ -19,6 +19,7 @@ from pyslurm_ng.dbd.admin.change import (
     NONE,
     OPERATOR,
     Change,
+    DeniedError,
     RefusedError,
     Row,
     refuse_denied,
@@ -59,7 +60,7 @@ def add(change: Change, words: Words, _: Words) -> None:
         raise RefusedError(" Need name of account to add user to.")
     actor = change.actor
     if not actor.is_operator and not set(accounts) <= actor.coordinates:
-        raise RefusedError(" error: Only admins/operators/coordinators can add users")
+        raise DeniedError(" error: Only admins/operators/coordinators can add users")
     if default and not actor.is_operator:
         # It would move the coming jobs of anybody's users to where the coordinator rules.
         raise RefusedError(

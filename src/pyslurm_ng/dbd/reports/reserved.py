@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from pyslurm_ng.base.hostlist import HostlistError, expand
 from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.dbd import schema
-from pyslurm_ng.dbd.admin.change import RefusedError
+from pyslurm_ng.dbd.admin.change import DeniedError
 from pyslurm_ng.dbd.queries import own_jobs
 from pyslurm_ng.dbd.reports.scope import Scope
 from pyslurm_ng.dbd.rollup.rows import Members, amounts
@@ -30,10 +30,10 @@ def list_reservation_usage(scope: Scope, request: ListReservationUsage) -> Reser
     """Return the reservations of a time, by begin.
 
     Raises:
-        RefusedError: PrivateData hides them from the caller.
+        DeniedError: PrivateData hides them from the caller.
     """
     if "reservations" in scope.private and not scope.actor.is_operator:
-        raise RefusedError("Access/permission denied")
+        raise DeniedError("Access/permission denied")
     records = []
     for cluster_id, cluster in scope.clusters(request.clusters):
         rows = _reservations(scope.connection, cluster_id, request)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from pyslurm_ng.dbd import schema
-from pyslurm_ng.dbd.admin.change import Actor, RefusedError
+from pyslurm_ng.dbd.admin.change import Actor, DeniedError
 from pyslurm_ng.dbd.list_request import hides_others, may_see
 
 NO_PRIVILEGE = "Your user doesn't have privilege to perform this action"
@@ -45,7 +45,7 @@ class Scope:
         """Refuse what only operators may see, in Slurm's words.
 
         Raises:
-            RefusedError: the caller is no operator.
+            DeniedError: the caller is no operator.
         """
         if not self.actor.is_operator:
-            raise RefusedError(NO_PRIVILEGE)
+            raise DeniedError(NO_PRIVILEGE)

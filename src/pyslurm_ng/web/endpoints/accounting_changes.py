@@ -23,7 +23,8 @@ from pyslurm_ng.web.refusal import BAD_REQUEST, NOT_FOUND, UNPROCESSABLE, Refusa
 from pyslurm_ng.wire.daemon_link import SlurmError
 
 CHANGE_S = 900.0
-_DENIED = "Access/permission denied"
+_DENIED = ("access/permission denied", "only admins/operators", "only administrators")
+"""What slurmdbd's refusals say where the user lacks rights, as sacctmgr prints them."""
 
 
 def _change(
@@ -39,9 +40,9 @@ def _change(
     if reply["exit_code"]:
         lines = [line.strip() for line in (*reply["error_lines"], *reply["lines"]) if line.strip()]
         text = "; ".join(lines) or "Unspecified error"
-        is_denied = any(_DENIED.lower() in line.lower() for line in lines)
-        number = Errno.ESLURM_ACCESS_DENIED if is_denied else Errno.SLURM_ERROR
-        raise Refusal(UNPROCESSABLE, description, number, source, text)
+        if any(words in text.lower() for words in _DENIED):
+            raise Refusal(UNPROCESSABLE, description, Errno.ESLURM_ACCESS_DENIED, source)
+        raise Refusal(UNPROCESSABLE, description, Errno.SLURM_ERROR, source, text)
     return reply
 
 
