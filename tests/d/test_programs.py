@@ -60,3 +60,21 @@ def test_each_task_has_the_first_program_that_names_it(node: Node) -> None:
 def test_a_task_without_a_program_is_refused(node: Node, programs: list[nm.Program]) -> None:
     with pytest.raises(SpecError, match="no program for task"):
         spec(node, programs)
+
+
+@pytest.mark.parametrize(
+    ("fields", "errors"),
+    [
+        ({}, ("/dev/null", "/dev/null")),
+        ({"std_err": "all"}, (None, None)),
+        ({"stderr_task": 1}, ("/dev/null", None)),
+        ({"std_err": "/e"}, ("/e", "/e")),
+    ],
+)
+def test_standard_error_goes_with_the_output_unless_srun_wants_it(
+    node: Node, fields: dict[str, Any], errors: tuple[str | None, ...]
+) -> None:
+    """`srun -o none -e all` lost what tasks wrote to standard error."""
+    route = nm.RouteToSrun("h", 1, b"k")
+    made = spec(node, [nm.Program(["p"])], std_out="/dev/null", route=route, **fields)
+    assert tuple(task["err"] for task in made["tasks"][:2]) == errors

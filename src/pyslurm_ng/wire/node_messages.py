@@ -362,9 +362,10 @@ class RouteToSrun(Struct, frozen=True, forbid_unknown_fields=True):
 class LaunchStep(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Start this node's tasks of a step; the sender's uid must be the credential's.
 
-    `std_in`, `std_out`, `std_err`: "" routes the stream to srun, `/dev/null` or `none` closes it,
-    anything else is a file name pattern, opened as the user. An empty `std_err` with a `std_out`
-    file means "where stdout goes". `stdin_task` and the like are -1 for all tasks or the only one.
+    `std_in`, `std_out`, `std_err`: "" or `all` routes the stream to srun, `/dev/null` or `none`
+    closes it, anything else is a file name pattern, opened as the user. An empty `std_err` with a
+    `std_out` file and no `stderr_task` means "where stdout goes". `stdin_task` and the like are -1
+    for all tasks or the only one.
     """
 
     credential: _Blob

@@ -79,6 +79,8 @@ class Routes:
 
         field = "std_out" if which == "stdout" else "std_err"
         if text in ("", "all"):
+            if text and self._std.get("std_out"):
+                self._std[field] = text  # without it standard error would go with the output
             return -1, sink
         if text.isdigit() and int(text) < self._count:
             self._std[f"{which}_task"] = int(text)

@@ -569,12 +569,12 @@ def _streams(
     def chosen(pattern: str, only: int) -> str | None:
         if only >= 0 and task_id != only:
             return _NULL
-        if not pattern:
+        if pattern in ("", "all"):
             return None if request.route is not None else _NULL
         return output_names.absolute(output_names.expand(pattern, fields), request.cwd)
 
     std_out = chosen(request.std_out, request.stdout_task)
     std_err = chosen(request.std_err, request.stderr_task)
-    if not request.std_err and request.std_out:
+    if not request.std_err and request.std_out and request.stderr_task < 0:
         std_err = std_out
     return chosen(request.std_in, request.stdin_task), std_out, std_err
