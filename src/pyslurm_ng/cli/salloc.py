@@ -14,6 +14,7 @@ from pyslurm_ng.base.numbers import (
     SIGTERM,
 )
 from pyslurm_ng.cli.command import connect, read_conf, say
+from pyslurm_ng.cli.file_names import current_directory
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.signals import Signals
 from pyslurm_ng.cli.submit import option_values as ov, submission
@@ -271,7 +272,10 @@ class _Salloc:
                 os.setpgid(0, 0)
                 self._take_terminal(os.getpid())
             self._signals.restore()
-            os.execve(self._path, self._command, environment)
+            first = self._command[0]
+            if "/" in first and not first.startswith("/"):
+                first = f"{current_directory()}/{first}"  # the whole path, as in Slurm
+            os.execve(self._path, [first, *self._command[1:]], environment)
         except OSError as problem:
             say(f"salloc: error: Unable to exec command \"{self._command[0]}\": "
                 f"{problem.strerror}")  # fmt: skip

@@ -19,6 +19,7 @@ from pyslurm_ng.base.hostlist import fold_numbers
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.step.link import MOST_STRANGERS
 from pyslurm_ng.cli.step.multi_prog import MultiProgError, check_programs, read_programs
+from pyslurm_ng.cli.step.program_path import located
 from pyslurm_ng.cli.step.routes import Routes
 from pyslurm_ng.cli.step.streams import Labels, Sink, StepIo
 from pyslurm_ng.cli.step.tasks import StepTasks, exit_code, exit_text
@@ -545,6 +546,33 @@ def test_programs_are_checked_before_there_is_an_allocation(tmp_path: Any) -> No
     with pytest.raises(OptionError) as problem:
         check_programs(Options("srun"), str(tmp_path / "absent"))
     assert problem.value.text == f"Could not open multi_prog config file {tmp_path}/absent"
+
+
+def test_all_standard_error_is_asked_for_beside_a_file_of_the_output() -> None:
+    """`-o none -e all` and `-o FILE.%t -e all`: nodes would write it where the output goes."""
+    options = Options("srun")
+    options.request |= {"std_out": "none", "std_err": "all"}
+    fields = Routes(options, {}, 1, (0, 0)).open(StepIo(Sink(1), Sink(2)))
+    assert fields == {"std_out": "/dev/null", "std_err": "all"}
+
+
+def test_a_program_is_named_by_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`$0` of `srun ./prog` and of `srun prog` is the whole path, as in Slurm 22.05."""
+    (tmp_path / "prog").touch(0o755)
+    (tmp_path / "data").touch(0o644)
+    monkeypatch.setenv("PATH", f":.:/nonexistent:{tmp_path}")
+    options = Options("srun")
+    options.request["work_dir"] = "/work"
+    for program, path in (
+        ("./prog", "/work/./prog"),
+        ("/bin/prog", "/bin/prog"),
+        ("prog", f"{tmp_path}/prog"),
+        ("data", "data"),
+        ("absent", "absent"),
+    ):
+        assert located(options, program) == path
+    options.settings["export"] = "NONE"
+    assert located(options, "prog") == "prog"
 
 
 @pytest.mark.parametrize("stream", ["stdin", "stdout", "stderr"])

@@ -4,6 +4,7 @@ import os
 
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.signals import Interrupted
+from pyslurm_ng.cli.step.program_path import located
 from pyslurm_ng.cli.step.routes import Routes
 from pyslurm_ng.cli.step.streams import Sink, StepIo
 
@@ -88,7 +89,7 @@ class Preparation:
 
     def _programs(self, operands: "list[str]", count: int) -> "list[dict[str, Any]]":
         if "multi-prog" not in self._options.settings:
-            return [{"argv": operands}]
+            return [{"argv": [located(self._options, operands[0]), *operands[1:]]}]
         from pyslurm_ng.cli.step.multi_prog import read_programs
 
         return read_programs(operands[0], count)
