@@ -108,7 +108,7 @@ def test_other_jobs_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_name_that_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     """It names no job, so nothing could be done."""
     words = ["scontrol", "update", "JobName=", "Comment=x"]
-    line = "scontrol: error: JobName  not found\n"
+    line = "scontrol: error: No jobs with name ''\n"
     assert run_command(monkeypatch, queue(), "root", words) == Printed("", line, 1)
 
 

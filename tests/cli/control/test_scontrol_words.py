@@ -48,9 +48,9 @@ def test_words_too_many(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
         ("wait_job 99", "scontrol: Problem running job 99\n"),
         ("wait_job abc", "Invalid job_id abc\n"),
         ("listpids x", '"x" does not look like a jobid\n'),
-        ("update JobName=nosuch TimeLimit=1", "scontrol: error: JobName nosuch not found\n"),
+        ("update JobName=nosuch TimeLimit=1", "scontrol: error: No jobs with name 'nosuch'\n"),
         ("update JobName=nosuch UserId=root TimeLimit=1",
-         "scontrol: error: JobName nosuch not found\n"),
+         "scontrol: error: No jobs with user ID 0 and name 'nosuch'\n"),
         ("update JobName=wide UserId=alice TimeLimit=1",
          "scontrol: error: No jobs with user ID 1001 and name 'wide'\n"),
         ("update JobName=wide UserId=nouser TimeLimit=1",
@@ -141,3 +141,18 @@ def test_nodes_that_cannot_be_made_or_deleted(
 def test_a_node_that_is_there_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is said, as in Slurm 22.05, so that a script may run twice."""
     assert run(monkeypatch, queue(), "create nodename=n1 state=CLOUD") == Printed("", "", 0)
+
+
+def test_each_missing_node_of_a_list_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are there are shown, in the order of the list, as by Slurm 22.05."""
+    printed = run(monkeypatch, queue(), "-o show node nope,n1,none")
+    lines = printed.stdout.splitlines()
+    assert [line.partition(" Arch")[0] for line in lines] == [
+        "Node nope not found", "NodeName=n1", "Node none not found",
+    ]  # fmt: skip
+    assert printed.code == 1
+
+
+def test_a_list_of_partitions_is_the_name_of_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = run(monkeypatch, queue(), "show partition main,nosuch")
+    assert printed == Printed("Partition main,nosuch not found\n", "", 1)

@@ -244,3 +244,10 @@ def test_which_process_writes_a_file(pattern: str, expected: bool) -> None:
 def test_tasks_of_a_gpu_are_bound_to_it(words: list[str], bind: str) -> None:
     """--ntasks-per-gpu says which GPU each task sees, unless a binding is asked for."""
     assert gpu_bind(options_of([*words, "prog"], {}).request) == bind
+
+
+@pytest.mark.parametrize("option", ["--threads", "--msg-timeout"])
+def test_counts_that_may_not_be_zero(option: str) -> None:
+    with pytest.raises(OptionError, match=f'Invalid numeric value "0" for {option}'):
+        options_of([f"{option}=0", "prog"], {})
+    options_of(["--wait=0", "prog"], {})

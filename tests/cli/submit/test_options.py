@@ -722,3 +722,11 @@ def test_cores_for_the_system_are_the_administrators(
         f"sbatch: error: Ignoring {option} since it's not allowed by configuration "
         "(AllowSpecResourcesUsage = No)\n"
     )
+
+
+def test_cpus_of_each_gpu_need_a_cluster_that_has_gpus() -> None:
+    """As every option that asks for GPUs: GresTypes must name them."""
+    options = parsed("--cpus-per-gpu=2")
+    options.check_resources("gpu,fpga")
+    with pytest.raises(OptionError, match="Invalid generic resource"):
+        options.check_resources("fpga")

@@ -2,7 +2,7 @@
 
 from pyslurm_ng.base.numbers import INFINITE, NO_VAL, SHOW_ALL, SHOW_FUTURE
 from pyslurm_ng.base.state_names import node_state_full, shown_flags
-from pyslurm_ng.cli.command import Table, split_list
+from pyslurm_ng.cli.command import Table
 from pyslurm_ng.cli.control.session import null, print_record
 from pyslurm_ng.cli.listing.list_format import Dates, long_limit
 from pyslurm_ng.wire.client import SlurmError
@@ -27,6 +27,9 @@ def show_node(session: "Session", words: "list[str]") -> int:
                                                   "flags": flags})  # fmt: skip
     except SlurmError as error:
         detail, _, text = error.text.rpartition("\n")
+        names = _names(words[0]) if words else []
+        if detail and len(names) > 1:
+            return max([show_node(session, [name]) for name in names])
         if detail:
             session.miss(f"Node {detail} not found")
         else:
@@ -49,6 +52,16 @@ def show_node(session: "Session", words: "list[str]") -> int:
     for row in rows:
         print_record(session, node_lines(row, dates, session.detail))
     return 0
+
+
+def _names(text: str) -> "list[str]":
+    """Return the names of a host list, none if it is not one."""
+    from pyslurm_ng.base.hostlist import HostlistError, expand_unique
+
+    try:
+        return expand_unique(text)
+    except HostlistError:
+        return []
 
 
 def load_text(hundredths: int) -> str:
@@ -136,8 +149,7 @@ def show_partition(session: "Session", words: "list[str]") -> int:
         return 1
     rows = Table(reply["fields"], reply["records"], reply["fields"]).dicts()
     if words:
-        names = split_list(words[0])
-        rows = [row for row in rows if row["name"] in names]
+        rows = [row for row in rows if row["name"] == words[0]]
         if not rows:
             session.miss(f"Partition {words[0]} not found")
             return 1

@@ -4,7 +4,7 @@ import os
 
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id, split_job_ids
 from pyslurm_ng.base.numbers import MOST_WEIGHT, SECOND_US
-from pyslurm_ng.cli.command import Table, fail, say, uid_of
+from pyslurm_ng.cli.command import fail, say, uid_of
 from pyslurm_ng.cli.control.keys import entity_of, find_key, words_to_settings
 from pyslurm_ng.cli.request_parts import change_all
 from pyslurm_ng.wire.client import SlurmError
@@ -134,7 +134,7 @@ def _update_job(session: "Session", settings: "list[tuple[str, str, str]]") -> i
             request["jobs"] = [value]
         elif entity_of(key) == "jobname" and not by_id:
             if not value:
-                fail("scontrol: error: JobName  not found")
+                fail("scontrol: error: No jobs with name ''")
             request["name"] = value
         elif key.lower() == "userid":
             request["uid"] = uid_of(value)
@@ -211,15 +211,10 @@ def by_key(text: str, request: "dict[str, Any]") -> str:
     return f"{max(settings, key=lambda key: len(str(settings[key])))}: {rest}"
 
 
-def _no_job_of_name(session: "Session", request: "dict[str, Any]") -> str:
+def _no_job_of_name(request: "dict[str, Any]") -> str:
     """Return Slurm's words where no job has a name, or no job of the user."""
-    name = request["name"]
-    query = {"filter": {"names": [name], "all_states": True}}
-    if "uid" in request:
-        reply = session.client.call("ShowJobs", query)
-        if Table(reply["fields"], reply["records"], ["job_id"]).rows:
-            return f"scontrol: error: No jobs with user ID {request['uid']} and name '{name}'"
-    return f"scontrol: error: JobName {name} not found"
+    user = f"user ID {request['uid']} and " if "uid" in request else ""
+    return f"scontrol: error: No jobs with {user}name '{request['name']}'"
 
 
 def change_jobs(
@@ -260,7 +255,7 @@ def change_jobs(
         if is_name and kind == "HoldJobs" and len(reply["errors"]) == 1 and not refused:
             return 0  # as in Slurm: no job of that name is no error
         if is_name and kind == "UpdateJob":
-            session.complain(_no_job_of_name(session, request))
+            session.complain(_no_job_of_name(request))
         elif "_" in text and kind != "TopJobs":
             tasks = text.replace("[", "").replace("]", "")
             session.complain(f"{tasks}: {words}")

@@ -52,7 +52,7 @@ def check_settings(options: "Options") -> None:
         raise OptionError("--bcast of several programs (--multi-prog) is not implemented yet", 1)
     for name in ("relative", "wait", "msg-timeout", "threads", "treewidth"):
         if name in settings:
-            ov.number(name, settings[name], 0)
+            ov.number(name, settings[name], 1 if name in ("msg-timeout", "threads") else 0)
     _check_relative(options)
 
 

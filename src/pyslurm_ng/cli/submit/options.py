@@ -258,5 +258,6 @@ class Options(OptionState):
     def check_resources(self, gres_types: str) -> None:
         """Refuse generic resources that slurm.conf's GresTypes does not name."""
         known = [word.strip() for word in gres_types.split(",")]
-        if any(name not in known for name in self.resources):
+        of_gpus = ["gpu"] if self.request.get("cpus_per_gpu") else []
+        if any(name not in known for name in (*self.resources, *of_gpus)):
             raise OptionError("Invalid generic resource (gres) specification", 1)
