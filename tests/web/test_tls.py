@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import ssl
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -46,33 +47,69 @@ def paths(tmp_path: Path) -> tuple[str, str]:
     return str(cert_path), str(key_path)
 
 
+async def served(paths: tuple[str, str]) -> tuple[asyncio.Server, int]:
+    """Serve with a certificate; return the server and its port."""
+    config = configuration(front()._app, Options(tls_cert=paths[0], tls_key=paths[1]))
+    config.load()
+    state = ServerState()
+
+    def make() -> asyncio.Protocol:
+        made: Any = config.http_protocol_class
+        return made(config=config, server_state=state, app_state={})  # type: ignore[no-any-return]
+
+    server = await asyncio.get_running_loop().create_server(make, "127.0.0.1", 0)
+    return server, server.sockets[0].getsockname()[1]
+
+
+def trusting(paths: tuple[str, str]) -> ssl.SSLContext:
+    """Return the settings of a client that trusts the certificate."""
+    context = ssl.create_default_context(cafile=paths[0])
+    context.check_hostname = False
+    return context
+
+
+def test_idle_connections_are_small(paths: tuple[str, str]) -> None:
+    """By default asyncio keeps 256 KiB at each end of each; 1,024 may be open (RELIABILITY 44)."""
+    count = 20
+
+    async def story() -> int:
+        server, port = await served(paths)
+        context = trusting(paths)
+        first = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+        before = tracemalloc.get_traced_memory()[0]
+        idle = [await asyncio.open_connection("127.0.0.1", port, ssl=context) for _ in range(count)]
+        for _, writer in idle:  # the server's end is ready, too
+            writer.write(PING)
+        for reader, _ in idle:
+            assert (await reader.readline()).startswith(b"HTTP/1.1 ")
+        grown = tracemalloc.get_traced_memory()[0] - before
+        for _, writer in [first, *idle]:
+            writer.close()
+        server.close()
+        return grown
+
+    tracemalloc.start()
+    try:
+        grown = asyncio.run(asyncio.wait_for(story(), 30))
+    finally:
+        tracemalloc.stop()
+    assert grown / count < 256 << 10, grown
+
+
 def test_silent_connections_give_way(
     paths: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tls, "MOST_HANDSHAKES", 4)
-    options = Options(tls_cert=paths[0], tls_key=paths[1])
 
     async def story() -> None:
-        config = configuration(front()._app, options)
-        config.load()
-        state = ServerState()
-        loop = asyncio.get_running_loop()
-
-        def make() -> asyncio.Protocol:
-            made: Any = config.http_protocol_class
-            return made(config=config, server_state=state, app_state={})  # type: ignore[no-any-return]
-
-        server = await loop.create_server(make, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
+        server, port = await served(paths)
         silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(8)]
         ended = await asyncio.gather(
             *(asyncio.wait_for(reader.read(), 10) for reader, _ in silent[:3]),
             return_exceptions=True,
         )
         assert not any(isinstance(result, asyncio.TimeoutError) for result in ended)
-        context = ssl.create_default_context(cafile=paths[0])
-        context.check_hostname = False
-        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting(paths))
         writer.write(PING)
         assert (await reader.readline()).startswith(b"HTTP/1.1 ")
         assert len(tls.TlsGate._shaking) <= 4

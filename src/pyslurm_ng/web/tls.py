@@ -1,16 +1,21 @@
-"""HTTPS: connections whose handshake goes on are few and short, since each holds a quarter MiB."""
+"""HTTPS: connections are small, and those whose handshake goes on are few and short."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import ssl
+from asyncio import sslproto
 from typing import Any
 
 from pyslurm_ng.web.options import BadOptions
 from pyslurm_ng.web.protocol import HEAD_S, RestProtocol
 
 MOST_HANDSHAKES = 256
+READ_BYTES = 16 << 10
+"""What is decrypted at once: the most that a record of TLS holds. asyncio has a buffer of that size
+for each connection, 256 KiB unless told, so a thousand idle ones took a quarter of a GiB."""
+sslproto.SSLProtocol.max_size = READ_BYTES  # type: ignore[attr-defined]
 
 
 def tls_context(cert_path: str, key_path: str) -> ssl.SSLContext:
