@@ -192,7 +192,10 @@ def test_a_task_out_of_memory_takes_its_step_along(cluster: LiveCluster, work: P
 
 
 def test_fork_bomb(cluster: LiveCluster, work: Path, marker: str) -> None:
-    """RELIABILITY 28: bounded by the user's own limit; the node goes on, scancel works."""
+    """RELIABILITY 28: bounded by the user's own limit; the node goes on, scancel works.
+
+    No ping of slurmctld is lost.
+    """
     bomb = work / "bomb.sh"
     bomb.write_text(
         f"#!/bin/bash\n# {marker}bomb\nulimit -u 300\necho b\n"
@@ -202,6 +205,8 @@ def test_fork_bomb(cluster: LiveCluster, work: Path, marker: str) -> None:
     job_id = submit_as(cluster, "games", "-o", "out", str(bomb), cwd=work)
     wait_for_text(cluster, work / "out")
     other = submit_as(cluster, "nobody", "-o", "other", "--wrap", "echo fine", cwd=work)
+    pings = [cluster.run("scontrol", "ping") for _ in range(10)]
+    assert [(ping.returncode, " is UP" in ping.stdout) for ping in pings] == [(0, True)] * 10
     cluster.wait_for_jobs(other)
     assert (work / "other").read_text() == "fine\n"
     assert as_user(cluster, "games", "scancel", str(job_id)).returncode == 0

@@ -66,7 +66,13 @@ ESCAPES = (
     "unshare -r sleep {m}7 2>/dev/null || sleep {m}7 &",
     "unshare -rpf sleep {m}8 2>/dev/null || sleep {m}8 &",
     "sh -c 'kill -STOP $$; sleep {m}9' sleep-{m}9 &",
+    "env -i setsid sleep {m}10 &",
+    "set -m; sleep {m}11 & set +m",
+    "python3 -c 'import ctypes, os, signal\ntrace = ctypes.CDLL(None).ptrace\nchild = os.fork()\n"
+    'if child == 0:\n trace(0, 0, 0, 0); os.execlp("sleep", "sleep", "{m}12")\n'
+    "os.waitpid(child, 0)\ntrace(7, child, 0, 0)\nsignal.pause()' &",
 )
+"""Sessions, groups, namespaces, an empty environment, a tracer: 12 ways out of a job."""
 
 
 def test_nothing_escapes(cluster: LiveCluster, work: Path) -> None:
@@ -75,7 +81,7 @@ def test_nothing_escapes(cluster: LiveCluster, work: Path) -> None:
     The job is COMPLETED.
     """
     marker = f"88{os.getpid()}"
-    words = f"{marker}[1-8]|sleep-{marker}9"
+    words = f"{marker}[1-8]|sleep-{marker}9|{marker}1[0-2]"
     script = work / "escape.sh"
     script.write_text(
         "#!/bin/bash\n" + "\n".join(line.format(m=marker) for line in ESCAPES)
@@ -85,7 +91,7 @@ def test_nothing_escapes(cluster: LiveCluster, work: Path) -> None:
     job_id = submit_as(cluster, "nobody", "-t", "10", "-o", "out", str(script), cwd=work)
     cluster.wait_for_jobs(job_id)
     assert (work / "out").read_text() == "all\n"
-    assert not any(is_running(f"{marker}{n}") for n in range(1, 10))
+    assert not any(is_running(f"{marker}{n}") for n in range(1, 1 + len(ESCAPES)))
     assert not is_running(f"sleep-{marker}9")
     assert cluster.accounted(job_id) == "COMPLETED|0:0"
 

@@ -7,11 +7,12 @@ from msgspec import to_builtins
 
 from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
-from pyslurm_ng.ctld.rules.timers import begin_times, end_limit_us
+from pyslurm_ng.ctld.rules.timers import begin_times, end_limit_us, time_limits
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.job import Dependency, JobRequest
+from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
@@ -46,6 +47,38 @@ def test_a_job_may_run_over_its_limit_as_its_partition_says(partition: str, minu
     expected_us = job.start_us + minutes * MINUTE_US if minutes else 0
     assert end_limit_us(cluster, conf, job) == expected_us
     assert expected_us == 0 or job.start_us >= START_US
+
+
+def test_a_limit_is_kept_to_the_microsecond() -> None:
+    """RELIABILITY 38: time in which the job was suspended is not counted; an extension is."""
+    conf = conf_of(CONF)
+    cluster = cluster_of(conf)
+    job_id = submit(cluster, JobRequest(partition="strict"), time_limit_min=10)
+    for start in Planner()(snapshot(cluster, START_US), policy(conf)).starts:
+        apply_all(cluster, dispatch(cluster, start, START_US))
+    job = cluster.jobs[job_id]
+    end_us = job.start_us + 10 * MINUTE_US
+    assert time_limits(cluster, conf, end_us - 1) == []
+    assert ends(time_limits(cluster, conf, end_us)) == [(job_id, JobState.TIMEOUT)]
+    apply(cluster, ev.JobSuspended(job.start_us + MINUTE_US, job_id, cluster.next_duty_id))
+    assert time_limits(cluster, conf, end_us + 60 * MINUTE_US) == []
+    apply(cluster, ev.JobResumed(job.start_us + 31 * MINUTE_US, job_id, cluster.next_duty_id))
+    end_us += 30 * MINUTE_US
+    assert time_limits(cluster, conf, end_us - 1) == []
+    assert ends(time_limits(cluster, conf, end_us)) == [(job_id, JobState.TIMEOUT)]
+    apply(cluster, ev.JobUpdated(end_us - 1, job_id, {"time_limit_min": 15}))
+    end_us += 5 * MINUTE_US
+    assert time_limits(cluster, conf, end_us - 1) == []
+    assert ends(time_limits(cluster, conf, end_us)) == [(job_id, JobState.TIMEOUT)]
+
+
+def ends(events: list[ev.AnyEvent]) -> list[tuple[int, int]]:
+    """Return which jobs end, and how."""
+    return [
+        (event.job_id, event.state)
+        for event in events
+        if isinstance(event, ev.JobEnded | ev.JobCompleting)
+    ]
 
 
 def test_a_job_is_looked_at_from_its_begin_time_on() -> None:
