@@ -201,7 +201,8 @@ def _are_meant(session: Session, where: "list[list[str]]") -> bool:
 def _entities(verb: str) -> "list[tuple[str, str]]":
     """Return the words for entities of a verb, and what they mean."""
     names = [(name, name) for name in ENTITIES[verb]]
-    return names + [("acct", "account")] if "account" in ENTITIES[verb] else names
+    more = (("acct", "account"), ("tx", "transaction"), ("txn", "transaction"))
+    return names + [(name, entity) for name, entity in more if entity in ENTITIES[verb]]
 
 
 def _verb(word: str) -> str:

@@ -91,7 +91,8 @@ def _run(argv: "list[str]") -> int:
 
 
 def _misused(text: str) -> None:
-    fail(f"sattach: error: {text}\nUsage: sattach [options] <jobid.stepid>")
+    print("Usage: sattach [options] <jobid.stepid>", flush=True)
+    fail(f"sattach: error: {text}")
 
 
 def _step_name(text: str) -> "JobName":

@@ -107,7 +107,7 @@ def main(argv: "list[str]") -> int:
     """Run sprio; return its exit code."""
     options, operands = PROGRAM.read(argv)
     if operands and (options.get("jobs") != "" or len(operands) > 1):
-        fail(f"sprio: error: Unrecognized option: {operands[-1]}")
+        PROGRAM.no_operands(operands[-1:], with_usage=True)
     if operands:
         options["jobs"] = operands[0]
     conf = read_conf("sprio", "PriorityType")

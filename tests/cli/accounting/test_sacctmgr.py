@@ -10,7 +10,6 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -252,15 +251,19 @@ def test_users_are_refused_as_recorded(commands: Commands) -> None:
 
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
-def test_what_private_data_hides_is_not_dumped(
-    commands: Commands, room: Room, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A file with the user's own lines alone would look like the whole cluster."""
-    hidden = replace(room.service._settings, private=frozenset(("users",)))
-    monkeypatch.setattr(room.service, "_settings", hidden)
+def test_users_may_not_dump(commands: Commands) -> None:
+    """As in Slurm 22.05; an operator may."""
     printed = commands.run_as(1001, "sacctmgr", "dump", "demo", "file=/dev/null")
     text = " Your user does not have sufficient privileges to dump clusters.\n"
     assert (printed.code, printed.stderr) == (1, text)
+    commands.run("sacctmgr", "-i", "modify", "user", "alice", "set", "adminlevel=operator")
+    assert commands.run_as(1001, "sacctmgr", "dump", "demo", "file=/dev/null").code == 0
+
+
+def test_transactions_have_short_names(commands: Commands) -> None:
+    whole = commands.run("sacctmgr", "-nP", "show", "transactions")
+    assert commands.run("sacctmgr", "-nP", "show", "tx") == whole
+    assert commands.run("sacctmgr", "-nP", "list", "txn") == whole
 
 
 @pytest.mark.parametrize(("answer", "code", "is_there"), [

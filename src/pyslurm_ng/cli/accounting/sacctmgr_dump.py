@@ -4,7 +4,7 @@ import os
 
 from pyslurm_ng.cli.accounting.flat_file import quoted
 from pyslurm_ng.cli.accounting.sacctmgr_session import Session
-from pyslurm_ng.cli.command import fail
+from pyslurm_ng.cli.command import fail, read_conf, user_name
 from pyslurm_ng.data_parser.records import rows_of
 
 TYPE_CHECKING = False
@@ -74,6 +74,12 @@ def lines_of(session: Session, cluster: str) -> "list[str]":
         fail(f" No cluster by name '{cluster}' found.")
     associations = rows("association", "woplimits")
     users = {row["User"]: row for row in rows("user", "withcoordinators")}
+    name = user_name(os.getuid())
+    level = users.get(name, {}).get("AdminLevel") or "None"
+    may_dump = level != "None" or name in (
+        "root",
+        read_conf("sacctmgr", "SlurmUser").get("SlurmUser"),
+    )
     # The defaults are those of this cluster.
     for user in users.values():
         user |= {"DefaultAccount": "", "DefaultWCKey": "", "WCKeys": []}
@@ -88,7 +94,7 @@ def lines_of(session: Session, cluster: str) -> "list[str]":
     accounts = {row["Account"]: row for row in rows("account")}
     lines = [_line("QOS", row["Name"], _of_qos(row)) for row in rows("qos")]
     root = next((row for row in associations if row["ParentID"] == 0), None)
-    if root is None:  # PrivateData hides it from this user
+    if root is None or not may_dump:
         fail(" Your user does not have sufficient privileges to dump clusters.")
     lines.append(_line("Cluster", cluster, _of_association(root)))
     lines += _children(root, associations, users, accounts)
