@@ -276,6 +276,8 @@ def main(arguments: list[str]) -> None:
     # What slurmd starts for each step; nobody calls it by hand, so it lies beside slurmd.
     if (PACKAGE / "d" / "stepd" / "template.py").exists():
         give_name(program, sbin_dir / "slurmstepd")
+    # What pam_exec starts for each login.
+    give_name(program, sbin_dir / "pam_pyslurm_adopt")
 
 
 if __name__ == "__main__":

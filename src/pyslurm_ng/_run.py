@@ -17,6 +17,7 @@ DAEMONS = {
     "slurmdbd": "pyslurm_ng.dbd.__main__",
     "slurmrestd": "pyslurm_ng.web.__main__",
     "slurmstepd": "pyslurm_ng.d.stepd.template",
+    "pam_pyslurm_adopt": "pyslurm_ng.cli.pam_adopt",
     "pyslurm-ng": "pyslurm_ng.up.__main__",
 }
 

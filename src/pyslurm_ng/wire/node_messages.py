@@ -495,6 +495,30 @@ class PidList(Struct, frozen=True):
     rows: list[tuple[int, int, int, int, int]]
 
 
+@message(kind="AdoptLogin", roles="user", max_bytes=4096)
+class AdoptLogin(Struct, frozen=True, forbid_unknown_fields=True):
+    """`pam_pyslurm_adopt`: put a login of this host into a job of its user; root alone may ask.
+
+    `start_ticks` is when the process began, in ticks since boot, since numbers are used again.
+    """
+
+    uid: b.UserIdField
+    pid: b.Pid
+    start_ticks: b.Amount
+    node: b.HostText = ""  # "": whichever node daemon hears it
+    picks_newest: bool = True  # where the user has several jobs
+
+
+@reply("LoginAdopted")
+class LoginAdopted(Struct, frozen=True):
+    """The user's jobs on this node, which of them has the login now, and why none has."""
+
+    node: str
+    jobs: int
+    job_id: int = 0
+    problem: str = ""
+
+
 @message(kind="StepStatus", roles="user", owner_rule="owner", max_bytes=4096)
 class StepStatus(Struct, frozen=True, forbid_unknown_fields=True):
     """`sstat`: the usage so far of a running step's tasks on this node."""

@@ -21,6 +21,7 @@ from pyslurm_ng.d.node.credential_checks import CredentialChecks
 from pyslurm_ng.d.node.local_node import INTERNAL, LocalNode
 from pyslurm_ng.d.requests.administration import Administration
 from pyslurm_ng.d.requests.file_transfers import FileTransfers
+from pyslurm_ng.d.requests.logins import Logins
 from pyslurm_ng.d.stepmgr.managers import StepManagers
 from pyslurm_ng.d.steps.step_runner import StepRunner
 from pyslurm_ng.d.steps.usage import usage_of_tasks
@@ -78,6 +79,7 @@ class NodeStreams:
         self._relay = relay
         self._credentials = CredentialChecks(node, identity)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._logins = Logins(node, runner)
         self._files = FileTransfers(
             runner.fork_receiver, node.core.is_over, actions.groups.hold, actions.namespaces.hold
         )
@@ -150,6 +152,8 @@ class NodeStreams:
             self._take_file(call, request)
         elif isinstance(request, nm.ListPids):
             self._spawn(self._list_pids(call, request))
+        elif isinstance(request, nm.AdoptLogin):
+            self._spawn(self._logins.adopt(call, request))
         elif isinstance(request, nm.StepStatus):
             self._spawn(self._status(call, request))
         elif isinstance(request, nm.AttachStep):

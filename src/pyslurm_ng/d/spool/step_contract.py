@@ -298,4 +298,15 @@ class ReaderOrder(TypedDict):
     route: Route | None
 
 
-Order: TypeAlias = "SignalOrder | TerminateOrder | SuspendOrder | SayOrder | Question | ReaderOrder"
+class AdoptOrder(TypedDict):
+    """Take a process from outside into an extern step; `tag` comes back."""
+
+    do: Literal["adopt"]
+    tag: int
+    pid: int
+    start: int  # in ticks since boot
+
+
+Order: TypeAlias = (
+    "SignalOrder | TerminateOrder | SuspendOrder | SayOrder | Question | ReaderOrder | AdoptOrder"
+)

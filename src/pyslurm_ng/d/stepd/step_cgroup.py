@@ -13,7 +13,7 @@ The steps of a job share its group, and the last step on the node removes it.
 
 import os
 
-from pyslurm_ng.d.host.cgroup import Group, GroupV1, GroupV2, Limits
+from pyslurm_ng.d.host.cgroup import Group, GroupUsage, GroupV1, GroupV2, Limits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,6 +65,14 @@ class StepCgroup:
             raise CgroupError(f"control group {path}: {error.strerror}") from None
         self._oom_before = self._step.usage().oom_kills if self._step_limits.mem_mib else 0
         return joins
+
+    def add(self, pid: int) -> None:
+        """Take in a process from outside; raises OSError."""
+        self._step.add(pid)
+
+    def usage(self) -> GroupUsage:
+        """Return what the kernel has counted for the step's group."""
+        return self._step.usage()
 
     def pids(self) -> "list[int]":
         """Return the processes that the kernel has in the step's group."""

@@ -4,6 +4,7 @@ import os
 from _signal import SIGKILL  # type: ignore[import-not-found]
 
 from pyslurm_ng.base.numbers import STEP_EXTERN
+from pyslurm_ng.d.spool import step_record
 from pyslurm_ng.daemon.process_tree import descendants
 
 TYPE_CHECKING = False
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from pyslurm_ng.d.spool.step_contract import Order, Route, StepSpec
+    from pyslurm_ng.d.spool.step_contract import AdoptOrder, Order, Route, StepSpec
     from pyslurm_ng.d.stepd.step_ending import StepEnding
     from pyslurm_ng.d.stepd.step_notices import StepNotices
     from pyslurm_ng.d.stepd.step_processes import StepProcesses
@@ -24,6 +25,7 @@ class StepOrders:
     """Carries out orders and signals.
 
     Args:
+        path: the path of the step's file.
         tell: sends an answer to slurmd, a map with the key "did".
     """
 
@@ -36,6 +38,7 @@ class StepOrders:
         usage: "StepUsage",
         notices: "StepNotices",
         readers: "StepReaders",
+        path: str,
         tell: "Callable[[dict[str, Any]], bool]",
     ) -> None:
         self._spec = spec
@@ -45,6 +48,7 @@ class StepOrders:
         self._usage = usage
         self._notices = notices
         self._readers = readers
+        self._path = path
         self._tell = tell
 
     def obey(self, order: "Order") -> None:
@@ -52,6 +56,7 @@ class StepOrders:
         if order["do"] == "signal":
             self.signal(order["number"], order["scope"])
         elif order["do"] == "terminate":
+            self._usage.measure_outside()
             self._ending.terminate(order["why"], order["wait_s"])
         elif order["do"] == "suspend":
             self._processes.suspend()
@@ -64,6 +69,8 @@ class StepOrders:
         elif order["do"] == "pids":
             pids = {"tasks": self._tasks.running_pids(), "all": self._processes.living()}
             self._tell({"did": "pids", "tag": order["tag"], **pids})
+        elif order["do"] == "adopt":
+            self._tell({"did": "adopt", "tag": order["tag"], "problem": self._adopt(order)})
         elif order["do"] == "reader":
             self._tell(self._reader(order["tag"], order["route"]))
         elif order["do"] == "usage":
@@ -74,6 +81,25 @@ class StepOrders:
                 "energy_j": self._usage.energy_j(),
             }
             self._tell({"did": "usage", "tag": order["tag"], **usage})
+
+    def _adopt(self, order: "AdoptOrder") -> str:
+        """Take in a process from outside; return why that is impossible, "" if it is done."""
+        if self._ending.is_dying:
+            return "the job is ending"
+        problem = self._processes.adopt(order["pid"], order["start"])
+        if not problem:
+            self._usage.begin()
+            self._keep_known()
+        return problem
+
+    def _keep_known(self) -> None:
+        """Let those who end the processes of a lost supervisor know them."""
+        outside = self._processes.outside
+        record = {"kind": "outside", "pids": outside.known() if outside is not None else []}
+        try:
+            step_record.append(self._path, record)
+        except OSError:
+            return  # the spool is full; a control group has them all the same
 
     def _reader(self, tag: int, route: "Route | None") -> "dict[str, Any]":
         """Connect to a sattach that asks by a route, and say which tasks are here."""

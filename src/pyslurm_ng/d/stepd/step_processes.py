@@ -8,10 +8,13 @@ from _signal import (  # type: ignore[import-not-found]
     SIGTSTP,
 )
 
+from pyslurm_ng.d.spool.step_record import start_ticks
 from pyslurm_ng.daemon.process_tree import is_zombie, own_descendants, signal_below
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from pyslurm_ng.d.host.cgroup import GroupUsage
+    from pyslurm_ng.d.stepd.extern_processes import Outside
     from pyslurm_ng.d.stepd.launcher import Launcher
     from pyslurm_ng.d.stepd.step_cgroup import StepCgroup
     from pyslurm_ng.d.stepd.step_tasks import TaskStarter
@@ -26,11 +29,13 @@ class StepProcesses:
     Attributes:
         launch: what starts the tasks; None before and after that.
         beside: processes that serve the tasks and end after them.
+        outside: processes of an extern step; None in other steps.
     """
 
     def __init__(self, cgroup: "StepCgroup | None", writer: "StepWriter") -> None:
         self.launch: Launcher | TaskStarter | None = None
         self.beside: set[int] = set()
+        self.outside: Outside | None = None
         self._cgroup = cgroup
         self._writer = writer
         self._is_frozen = False
@@ -41,14 +46,43 @@ class StepProcesses:
         if self._cgroup is not None:
             known = set(pids)
             pids += [pid for pid in self._cgroup.pids() if pid not in known]
+        if self.outside is not None:
+            known = set(pids)
+            pids += [pid for pid in self.outside.pids() if pid not in known]
         own = {self._writer.pid, *self.beside}
         if self.launch is not None:
             own.add(self.launch.pid)
         return [pid for pid in pids if pid not in own and not is_zombie(pid)]
 
     def _belongs(self, pid: int) -> bool:
-        """Return whether a process is in the step's control group now."""
+        """Return whether a process is in the step's control group now, or from outside."""
+        if self.outside is not None and self.outside.has(pid):
+            return True
         return self._cgroup is not None and pid in self._cgroup.pids()
+
+    def adopt(self, pid: int, start: int) -> str:
+        """Take in a process from outside; return why that is impossible, "" if it is done.
+
+        Between the look at it and its entry another process may have got its number, which is
+        looked at again then.
+        """
+        if self.outside is None:
+            return "it is not an extern step"
+        if start_ticks(pid) != start or not start:
+            return "the process has ended"
+        try:
+            if self._cgroup is not None:
+                self._cgroup.add(pid)
+        except OSError as error:
+            return f"control group: {error.strerror}"
+        if start_ticks(pid) != start:
+            return "the process has ended"
+        self.outside.add(pid, start)
+        return ""
+
+    def group_usage(self) -> "GroupUsage | None":
+        """Return what the kernel has counted for the step's control group, None without one."""
+        return self._cgroup.usage() if self._cgroup is not None else None
 
     def signal(self, pids: "list[int]", number: int) -> None:
         """Send a signal to some of the processes."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyslurm_ng.d.spool.step_contract import StepSpec
     from pyslurm_ng.d.stepd.step_ending import StepEnding
     from pyslurm_ng.d.stepd.step_notices import StepNotices
+    from pyslurm_ng.d.stepd.step_processes import StepProcesses
     from pyslurm_ng.d.stepd.step_result import StepResult
     from pyslurm_ng.d.stepd.task import Task, Tasks
 
@@ -30,6 +31,7 @@ class StepUsage:
         loop: "PollLoop",
         spec: "StepSpec",
         tasks: "Tasks",
+        processes: "StepProcesses",
         ending: "StepEnding",
         notices: "StepNotices",
         result: "StepResult",
@@ -37,10 +39,12 @@ class StepUsage:
         self._loop = loop
         self._spec = spec
         self._tasks = tasks
+        self._processes = processes
         self._ending = ending
         self._notices = notices
         self._result = result
         self._peaks: dict[int, dict[str, int]] = {}
+        self._has_outside = False
         self._meter = StepMeter(spec.get("meter"))
         self._own_rss_kib = own_peak_kib()
 
@@ -48,10 +52,13 @@ class StepUsage:
         """Measure from time to time, if accounting or a memory limit needs it."""
         pause_s = self._spec["acct_every"]
         if pause_s or self._spec["memory_limit_kib"]:
-            self._loop.later(min(1.0, pause_s or 1.0), self._sample)
+            self._loop.later(min(1.0, pause_s or 1.0), self._sample, "usage")
 
     def rows(self) -> "list[tuple[int, dict[str, int]]]":
-        """Return (task, usage) for each task."""
+        """Return (task, usage) for each task; for an extern step as of one task."""
+        outside = self._processes.outside
+        if outside is not None:
+            return [(0, outside.counts(self._processes.group_usage()))]
         return list(self._peaks.items())
 
     def energy_j(self) -> int:
@@ -61,14 +68,15 @@ class StepUsage:
 
     def _sample(self) -> None:
         self.measure()
-        if self._tasks.by_pid:
+        if self._tasks.by_pid or self._has_outside:
             pause_s = max(1.0, float(self._spec["acct_every"] or _USUAL_PAUSE_S))
-            self._loop.later(pause_s, self._sample)
+            self._loop.later(pause_s, self._sample, "usage")
 
     def measure(self) -> None:
         """Measure all tasks now."""
         total_kib = 0
         self._meter.look()
+        self.measure_outside()
         for pid, task in self._tasks.by_pid.items():
             pids = [pid, *descendants(pid)]
             use = sample(pids)
@@ -81,6 +89,14 @@ class StepUsage:
         limit_kib = self._spec["memory_limit_kib"]
         if limit_kib and total_kib > limit_kib and not self._ending.is_dying:
             self._end_over_limit(total_kib, limit_kib)
+
+    def measure_outside(self) -> None:
+        """Measure the processes of an extern step now."""
+        outside = self._processes.outside
+        if outside is not None:
+            pids = self._processes.living()
+            self._has_outside = bool(pids)
+            outside.measure(pids)
 
     def _end_over_limit(self, total_kib: int, limit_kib: int) -> None:
         self._notices.say(

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pyslurm_ng.d.spool.step_contract import Order, StepSpec
+    from pyslurm_ng.d.stepd.extern_processes import Outside
     from pyslurm_ng.d.stepd.step_plugins import StepPlugins
 
 _FLUSH_S = 300.0
@@ -71,12 +72,13 @@ class Step:
         self._readers = readers = StepReaders(loop, spec, tasks)
         self._notices = notices = StepNotices(writer, readers)
         self._processes = processes = StepProcesses(cgroup, writer)
+        processes.outside = _outside_of(spec)
         self._ending = ending = StepEnding(loop, spec, tasks, processes, notices, result)
         self._frequency = StepFrequency(spec.get("frequency"))
         self._clocks = StepClocks(loop, spec.get("clocks"), processes, ending)
-        self._usage = usage = StepUsage(loop, spec, tasks, ending, notices, result)
+        self._usage = usage = StepUsage(loop, spec, tasks, processes, ending, notices, result)
         self._orders = orders = StepOrders(
-            spec, tasks, processes, ending, usage, notices, readers, self._slurmd.tell
+            spec, tasks, processes, ending, usage, notices, readers, path, self._slurmd.tell
         )
         self._srun = srun = SrunSession(
             loop, spec, tasks, processes, ending, orders, notices, readers
@@ -231,6 +233,15 @@ class Step:
         finally:
             self._slurmd.close()
             self._ends.close()
+
+
+def _outside_of(spec: "StepSpec") -> "Outside | None":
+    """Return what keeps the processes of an extern step, None for other steps."""
+    if spec["step"] != STEP_EXTERN:
+        return None
+    from pyslurm_ng.d.stepd.extern_processes import Outside
+
+    return Outside(spec["uid"])
 
 
 def _plugins_of(

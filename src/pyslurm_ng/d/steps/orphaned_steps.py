@@ -76,6 +76,10 @@ class OrphanedStep:
             living = sum(not is_zombie(pid) for pid in self._group.pids())
             if living:
                 self._group.kill()
+        outside = self._outside()
+        for pid in outside:
+            living += signal_below(pid, descendants(pid), signal.SIGKILL)
+        living += signal_below(_NO_PROCESS, outside, signal.SIGKILL, self._is_outside)
         if self._has_reaper():
             return living + ("swept" not in self._read())
         if self._group is None and self._spec:
@@ -97,6 +101,17 @@ class OrphanedStep:
         if not start or record["boot"] != step_record.boot_id():
             return False
         return bool(step_record.start_ticks(record["reaper"]) == start)
+
+    def _outside(self) -> list[int]:
+        """Return the processes that an extern step had taken in and that still run."""
+        pids = [pid for pid, start in self._known() if step_record.start_ticks(pid) == start]
+        return [pid for pid in pids if not is_zombie(pid)]
+
+    def _known(self) -> list[tuple[int, int]]:
+        return [(pid, start) for pid, start in self._records.get("outside", {}).get("pids", ())]
+
+    def _is_outside(self, pid: int) -> bool:
+        return (pid, step_record.start_ticks(pid)) in self._known()
 
     def _belongs(self, pid: int) -> bool:
         try:

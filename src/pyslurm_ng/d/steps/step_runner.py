@@ -24,7 +24,7 @@ from pyslurm_ng.kernels.records import pack, unpack
 from pyslurm_ng.model.ids import step_text
 
 if TYPE_CHECKING:
-    from pyslurm_ng.d.spool.step_contract import Order, Route, StepSpec
+    from pyslurm_ng.d.spool.step_contract import AdoptOrder, Order, Route, StepSpec
 
 StepKey: TypeAlias = tuple[int, int, int]
 """Job, step, attempt: as in a step's file name."""
@@ -316,7 +316,7 @@ class StepRunner:
     async def ask(
         self,
         key: StepKey,
-        what: Literal["ping", "pids", "usage", "reader"],
+        what: Literal["ping", "pids", "usage", "reader"] | AdoptOrder,
         limit_s: float = 5.0,
         route: Route | None = None,
     ) -> dict[str, Any]:
@@ -328,7 +328,9 @@ class StepRunner:
         future: asyncio.Future[dict[str, Any]] = self._loop.create_future()
         self._asked[tag] = future
         order: Order = {"do": "reader", "tag": tag, "route": route}
-        if what != "reader":
+        if isinstance(what, dict):
+            order = {**what, "tag": tag}
+        elif what != "reader":
             order = {"do": what, "tag": tag}
         try:
             if not self.command(key, order):

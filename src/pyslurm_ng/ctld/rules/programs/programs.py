@@ -13,7 +13,7 @@ from pyslurm_ng.base.numbers import SIGNAL_REQUEUED
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules.ends import job_end
 from pyslurm_ng.ctld.rules.ends.requeue import RequeueRules, requeue_rules
-from pyslurm_ng.ctld.rules.starts.dispatch import SLEEPS, batch_step, extern_step
+from pyslurm_ng.ctld.rules.starts.dispatch import SLEEPS, batch_step, first_steps
 from pyslurm_ng.ctld.rules.starts.preparation import Preparation
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, het_components
@@ -94,12 +94,8 @@ def _begun(
             )
         )
         duty_id += len(job.nodes)
-        if own.has_extern:
-            step = extern_step(job, job.nodes, now_us)
-            events.append(ev.StepCreated(now_us, job.job_id, step))
-        if duty == DutyKind.LAUNCH:
-            step = batch_step(job, job.nodes, job.batch_node_id, now_us)
-            events.append(ev.StepCreated(now_us, job.job_id, step))
+        steps = first_steps(job, job, own, duty, now_us)
+        events += [ev.StepCreated(now_us, job.job_id, step) for step in steps]
     return events
 
 

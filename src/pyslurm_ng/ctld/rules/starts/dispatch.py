@@ -98,13 +98,26 @@ def dispatch(
         )
     )
     events += _rebooted(cluster, job, start, prepare, now_us)
-    if prepare.has_extern and not waits:
-        events.append(ev.StepCreated(now_us, job_id, extern_step(job, start.nodes, now_us)))
-    if duty == DutyKind.LAUNCH and not waits:
-        step = batch_step(job, start.nodes, start.batch_node_id, now_us)
-        events.append(ev.StepCreated(now_us, job_id, step))
+    if not waits:
+        steps = first_steps(job, start, prepare, duty, now_us)
+        events += [ev.StepCreated(now_us, job_id, step) for step in steps]
     events += dependency.after_start(cluster, job, now_us)
     return events
+
+
+def first_steps(
+    job: Job, share: Start | Job, prepare: Preparation, duty: int, now_us: int
+) -> list[Step]:
+    """Return the steps that begin with a job: the extern step on all nodes, and its script.
+
+    Args:
+        share: what the job has.
+        duty: what it begins with on its first node, a DutyKind.
+    """
+    steps = [extern_step(job, share.nodes, now_us)] if prepare.has_extern else []
+    if duty == DutyKind.LAUNCH:
+        steps.append(batch_step(job, share.nodes, share.batch_node_id, now_us))
+    return steps
 
 
 def dispatch_het(
