@@ -515,6 +515,15 @@ def test_pbs_adds_chunks_of_nodes_up(
     assert (request.get("node_list"), request.get("ntasks_per_node")) == (names, per_node)
 
 
+def test_an_indented_comment_ends_no_directives() -> None:
+    """It has none itself; those after it count, as with Slurm 22.05."""
+    options = Options("sbatch")
+    script = b"#!/bin/sh\n  # why\n\t#SBATCH -n 2\n#SBATCH -J after\n  true\n#SBATCH -c 3\n"
+    apply_directives(options, script, "stdin", ignore_pbs=False)
+    assert options.request["name"] == "after"
+    assert not {"ntasks", "cpus_per_task"} & options.request.keys()
+
+
 def test_lines_of_other_systems_are_read_last_or_not_at_all() -> None:
     """As with Slurm 22.05, wherever they stand."""
     for ignores, name in ((b"", "pbs"), (b"#SBATCH --ignore-pbs\n", "slurm")):

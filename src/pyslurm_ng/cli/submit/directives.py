@@ -81,7 +81,7 @@ def _comment_lines(script: bytes) -> "list[tuple[int, str]]":
         position = end + 1
         if not line.strip():
             continue
-        if line[:1] != b"#":
+        if line.lstrip()[:1] != b"#":
             break
         if line[:2] in (b"#S", b"#P", b"#B"):
             comment_lines.append((number, line.decode("utf-8", "surrogateescape")))
