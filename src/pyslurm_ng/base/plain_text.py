@@ -14,7 +14,8 @@ _MOST_BYTES_OF_A_CHARACTER = 4
 
 # Mail programs take a recipient that begins with one of -|/+. and the like for an option, a command
 # to run, or a file to append to.
-_RECIPIENT = re.compile(r"\w[\w.@%+='~-]*")
+# Scripts hold `$USER@site` and `<your address>`, which name nobody and do no harm.
+_RECIPIENT = re.compile(r"[\w$<][\w.@%+='~${}<>-]*")
 
 
 def printable(text: str) -> str:

@@ -982,6 +982,12 @@ def test_recipients_of_mail_are_names_and_addresses(recipient: str) -> None:
     assert refused.detail.startswith("mail_user: user names and addresses")
 
 
+@pytest.mark.parametrize("recipient", ["$USER@site.org", "${USER}@x", "<your address>"])
+def test_what_scripts_hold_instead_of_an_address_is_taken(recipient: str) -> None:
+    """No shell reads it; the job of who forgot to fill it in would not be accepted."""
+    assert not isinstance(Site().answer(mail_user=recipient), Reject)
+
+
 @pytest.mark.parametrize(
     "recipient", ["ann", "o'brien@a.ie,b+c@d-e.org, _f", "j\u00fcrgen@b x%y@z"]
 )

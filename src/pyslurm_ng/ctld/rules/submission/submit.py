@@ -64,7 +64,7 @@ from pyslurm_ng.wire.job_messages import AllocateJob, JobAccepted, SubmitJob
 _MAX_SUBMIT_LINE_BYTES = 1 << 20
 ADDRESSES = (
     "mail_user: user names and addresses with commas or spaces between them are allowed,"
-    " of letters, digits and . _ - + = % ~ ' @"
+    " of letters, digits and . _ - + = % ~ ' @ $ { } < >"
 )
 
 
