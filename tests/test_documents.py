@@ -218,6 +218,7 @@ PLAIN = frozenset(
     diagnostics
     differences
     directives
+    directory
     disk
     display
     documents
@@ -383,6 +384,7 @@ PLAIN = frozenset(
     page
     partition
     parts
+    path
     patterns
     period
     permission
@@ -535,11 +537,11 @@ PLAIN = frozenset(
     streams
     strict
     strigger
-    swait
     submission
     submit
     sums
     suspended
+    swait
     table
     tables
     task
