@@ -218,11 +218,11 @@ class Step:
     def _finish(self) -> None:
         tasks = self._tasks.all
         status = self._result.status_of(tasks)
+        usage = self._usage.rows() if self._spec["acct"] else None  # while its group is there
         if self._cgroup is not None:
             self._try(self._cgroup.leave)
         if self._spec["script"]:
             self._try(lambda: remove_script(self._spec["spool"]))
-        usage = self._usage.rows() if self._spec["acct"] else None
         end = self._result.record(status, len(tasks), usage, self._usage.energy_j())
         try:
             try:
