@@ -730,3 +730,8 @@ def test_cpus_of_each_gpu_need_a_cluster_that_has_gpus() -> None:
     options.check_resources("gpu,fpga")
     with pytest.raises(OptionError, match="Invalid generic resource"):
         options.check_resources("fpga")
+
+
+def test_a_qos_is_lower_case() -> None:
+    """As accounts are: sacctmgr makes it so, and `-q NORMAL` means it."""
+    assert parsed("-q", "High,NORMAL").request["qos"] == "high,normal"

@@ -45,7 +45,9 @@ def selection(options: "dict[str, str]", clusters: "list[str]") -> "dict[str, An
     }
     for option, field in _LISTS:
         if option in options:
-            request[field] = split_list(options[option]) or [""]
+            # Accounts and QOS are lower case everywhere.
+            text = options[option].lower() if option in ("accounts", "qos") else options[option]
+            request[field] = split_list(text) or [""]
     _check_reasons(request.get("reasons", ()))
     if "wckeys" in options:
         request["wckeys"] = split_list(options["wckeys"])

@@ -157,7 +157,8 @@ class Options(OptionState):
         """
         self.given[name] = (source, value)
         if name in TEXTS:
-            self.request[TEXTS[name]] = value or (ov.no_name() if name in NAMES else "")
+            text = value.lower() if value and name == "qos" else value  # as they are everywhere
+            self.request[TEXTS[name]] = text or (ov.no_name() if name in NAMES else "")
         elif name in NUMBERS:
             field, least = NUMBERS[name]
             self.request[field] = ov.number(name, value or "", least)
