@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import calendar
 import contextlib
+import functools
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,6 +43,10 @@ from pyslurm_ng.wire.stream import StreamServer
 SECOND = 1_000_000
 JOURNAL = "journal-1"
 PORT = 16819
+
+Prepare = Callable[[Database], None]
+OpenStore = Callable[..., Database]
+"""Opens a store; the argument, if any, is a `Prepare`: what has been done to it."""
 
 
 def at(clock: str) -> int:
@@ -183,6 +188,24 @@ def manage(
             target.append(word)
     request = ChangeEntities(verb, entity, assignments(where), assignments(settings), commit)
     return change(database, request, Caller(uid, user, uid == 0))
+
+
+def at_noon(database: Database) -> None:
+    """Let a store know cluster demo and its nodes since noon."""
+    register(database)
+    record(database, configured(at("12:00:00")))
+
+
+@functools.cache
+def managed(lines: tuple[str, ...]) -> Prepare:
+    """Return what registers cluster demo and does these changes of sacctmgr."""
+
+    def prepare(database: Database) -> None:
+        register(database)
+        for line in lines:
+            assert manage(database, line).exit_code == 0, line
+
+    return prepare
 
 
 def listed(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
+import contextlib
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from pyslurm_ng.dbd.database import Database, sqlite_url
-from tests.dbd.accounting_room import at, configured, record, register, utc
+from pyslurm_ng.dbd.database import Database
+from tests.dbd.accounting_room import OpenStore, Prepare, at_noon, utc
 from tests.dbd.mariadb import Server, SharedStore
+from tests.dbd.sqlite import SqliteFiles
 
 
 @pytest.fixture(scope="session")
@@ -30,42 +31,43 @@ def mariadb_store(mariadb_socket: str) -> SharedStore:
 
 
 @pytest.fixture(scope="session")
-def sqlite_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty store, to be copied: making its tables takes longer."""
-    path = tmp_path_factory.mktemp("sqlite") / "accounting.sqlite"
-    database = Database(sqlite_url(str(path)))
-    database.open()
-    database.close()
-    return path
+def sqlite_files(tmp_path_factory: pytest.TempPathFactory) -> SqliteFiles:
+    """Stores to be copied: making their tables takes longer."""
+    return SqliteFiles(tmp_path_factory.mktemp("sqlite"))
 
 
 @pytest.fixture
-def sqlite_database(sqlite_file: Path, tmp_path: Path) -> Iterator[Database]:
+def sqlite_database(sqlite_files: SqliteFiles, tmp_path: Path) -> Iterator[Database]:
     """An open, empty SQLite store, for what does not depend on the dialect."""
-    database = Database(sqlite_url(str(shutil.copy2(sqlite_file, tmp_path))))
-    database.open()
-    yield database
-    database.close()
+    with contextlib.closing(sqlite_files.open(tmp_path)) as database:
+        yield database
 
 
 @pytest.fixture(params=["sqlite", "mariadb"])
-def database(request: pytest.FixtureRequest) -> Iterator[Database]:
-    """An open, empty store of either kind."""
-    if request.param == "sqlite":
-        yield request.getfixturevalue("sqlite_database")
-        return
-    store: SharedStore = request.getfixturevalue("mariadb_store")
-    database = store.open()
-    yield database
-    database.close()
+def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenStore]:
+    """Opens a store of either kind: an empty one, or one to which something has been done."""
+    with contextlib.ExitStack() as opened:
+
+        def open_store(prepare: Prepare | None = None) -> Database:
+            if request.param == "sqlite":
+                files: SqliteFiles = request.getfixturevalue("sqlite_files")
+                return opened.enter_context(contextlib.closing(files.open(tmp_path, prepare)))
+            shared: SharedStore = request.getfixturevalue("mariadb_store")
+            return opened.enter_context(contextlib.closing(shared.open(prepare)))
+
+        yield open_store
 
 
 @pytest.fixture
-def store(database: Database) -> Database:
+def database(open_store: OpenStore) -> Database:
+    """An open, empty store of either kind."""
+    return open_store()
+
+
+@pytest.fixture
+def store(open_store: OpenStore) -> Database:
     """A store of either kind that knows cluster demo and its nodes since noon."""
-    register(database)
-    record(database, configured(at("12:00:00")))
-    return database
+    return open_store(at_noon)
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ import sqlalchemy as sa
 
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.database import Database, mysql_url
+from tests.dbd.accounting_room import Prepare
 from tests.world.waiting import wait_until
 
 # Where a machine stands still for a while, the driver's own ten seconds are too few.
@@ -97,53 +98,77 @@ class Server:
 class SharedStore:
     """A store that many tests use in turn: to make its tables takes most of a second.
 
-    A second database on the server has a copy of the rows of the beginning and a procedure that
-    brings them back, so that few messages pass between a test and a server on a busy machine.
+    For each beginning that tests have, a second database on the server has a copy of its rows and a
+    procedure that brings them back, so that few messages pass between a test and a server on a busy
+    machine, and none of what led there is done again.
     """
 
     def __init__(self, socket: str) -> None:
         url = mysql_url("localhost", 0, "root", None, "acct", socket)
-        self._url = url.update_query_dict({"connect_timeout": _CONNECT_S})
+        # The server has no TLS; without being told, the driver reads all authorities each time.
+        self._url = url.update_query_dict({"connect_timeout": _CONNECT_S, "ssl_disabled": "true"})
         self._tables: tuple[str, str] | None = None
+        self._beginnings: dict[Prepare | None, str] = {}
 
-    def open(self) -> Database:
-        """Return the store as `Database.open` makes it, whatever the test before has done to it."""
+    def open(self, prepare: Prepare | None = None) -> Database:
+        """Return the store as `Database.open` makes it, whatever the test before has done to it.
+
+        Args:
+            prepare: what has been done to it, too; done once only.
+        """
         database = Database(self._url)
+        beginning = self._beginnings.get(prepare) or self._beginnings.get(None)
         if self._tables is not None:
             with database.engine.connect() as connection:
                 if _definitions(connection) == self._tables:
-                    connection.exec_driver_sql("CALL beginning.again()")
+                    connection.exec_driver_sql(f"CALL {beginning}.again()")
                 else:
-                    connection.exec_driver_sql("DROP DATABASE acct")
-                    connection.exec_driver_sql("DROP DATABASE beginning")
-                    self._tables = None
+                    self._forget(connection)
                 connection.commit()
-            database.engine.dispose()  # a connection forgets a database that is dropped
+            if self._tables is None:
+                database.engine.dispose()  # a connection forgets a database that is dropped
         database.open()
         if self._tables is None:
-            with database.engine.connect() as connection:
-                _remember(connection)
-                self._tables = _definitions(connection)
+            self._keep(database, None)
+        if prepare not in self._beginnings:
+            assert prepare is not None
+            prepare(database)
+            self._keep(database, prepare)
         return database
 
+    def _keep(self, database: Database, prepare: Prepare | None) -> None:
+        name = f"beginning_{len(self._beginnings)}"
+        with database.engine.connect() as connection:
+            _remember(connection, name)
+            self._tables = _definitions(connection)
+        self._beginnings[prepare] = name
 
-def _remember(connection: sa.Connection) -> None:
-    """Keep the rows that a new store has, and a procedure that leaves only these."""
+    def _forget(self, connection: sa.Connection) -> None:
+        for name in ("acct", *self._beginnings.values()):
+            connection.exec_driver_sql(f"DROP DATABASE {name}")
+        self._beginnings.clear()
+        self._tables = None
+
+
+def _remember(connection: sa.Connection, beginning: str) -> None:
+    """Keep the rows that the store has, and a procedure that leaves only these."""
     steps = []
-    connection.exec_driver_sql("CREATE DATABASE beginning")
+    connection.exec_driver_sql(f"CREATE DATABASE {beginning}")
     for table in schema.metadata.sorted_tables:
         name = table.name
         steps.append(f"DELETE FROM acct.{name};")
         if connection.execute(sa.select(sa.func.count()).select_from(table)).scalar():
-            connection.exec_driver_sql(
-                f"CREATE TABLE beginning.{name} AS SELECT * FROM acct.{name}"
+            columns = ", ".join(
+                f"`{column.name}`" for column in table.columns if not column.computed
             )
-            steps.append(f"INSERT INTO acct.{name} SELECT * FROM beginning.{name};")
+            source = f"SELECT {columns} FROM"
+            connection.exec_driver_sql(f"CREATE TABLE {beginning}.{name} AS {source} acct.{name}")
+            steps.append(f"INSERT INTO acct.{name} ({columns}) {source} {beginning}.{name};")
     steps.append("COMMIT;")
     for table in schema.metadata.sorted_tables:
         if table.autoincrement_column is not None:
             steps.append(f"ALTER TABLE acct.{table.name} AUTO_INCREMENT = 1;")
-    connection.exec_driver_sql(f"CREATE PROCEDURE beginning.again() BEGIN {' '.join(steps)} END")
+    connection.exec_driver_sql(f"CREATE PROCEDURE {beginning}.again() BEGIN {' '.join(steps)} END")
     connection.commit()
 
 

@@ -19,10 +19,12 @@ from pyslurm_ng.dbd.updates import association_update, store_value
 from pyslurm_ng.kernels.records import project
 from pyslurm_ng.wire.dbd_messages import AssociationUpdate, ChangeEntities, ListEntities
 from tests.dbd.accounting_room import (
+    OpenStore,
     assignments,
     at,
     listed,
     manage,
+    managed,
     record,
     register,
     rows,
@@ -42,12 +44,9 @@ SCENARIO = (
 
 
 @pytest.fixture
-def store(database: Database) -> Database:
+def store(open_store: OpenStore) -> Database:
     """Two accounts with three users, three QOS."""
-    register(database)
-    for line in SCENARIO:
-        assert manage(database, line).exit_code == 0, line
-    return database
+    return open_store(managed(SCENARIO))
 
 
 def tree(database: Database) -> Tree:

@@ -6,7 +6,7 @@ import pytest
 
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.database import Database
-from tests.dbd.accounting_room import listed, manage, register, rows
+from tests.dbd.accounting_room import OpenStore, listed, manage, managed, rows
 
 SCENARIO = (
     "add qos high preemptmode=requeue",
@@ -24,12 +24,9 @@ SCENARIO = (
 
 
 @pytest.fixture
-def store(database: Database) -> Database:
+def store(open_store: OpenStore) -> Database:
     """Three accounts, three users, three QOS."""
-    register(database)
-    for line in SCENARIO:
-        assert manage(database, line).exit_code == 0, line
-    return database
+    return open_store(managed(SCENARIO))
 
 
 def changed(store: Database) -> list[tuple[object, ...]]:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import pytest
 
 from pyslurm_ng.dbd.database import Database
-from tests.dbd.accounting_room import listed, manage
+from tests.dbd.accounting_room import OpenStore, listed, manage
 
 
-@pytest.fixture
-def site(database: Database) -> Database:
-    """Clusters alpha, beta and gamma; federation fed2 of the first two, and fed1 without any."""
+def prepared(database: Database) -> None:
     manage(database, "add cluster alpha,beta,gamma")
     manage(database, "add federation fed1")
     manage(database, "add federation fed2 clusters=alpha,beta")
-    return database
+
+
+@pytest.fixture
+def site(open_store: OpenStore) -> Database:
+    """Clusters alpha, beta and gamma; federation fed2 of the first two, and fed1 without any."""
+    return open_store(prepared)
 
 
 def members(database: Database) -> list[tuple[object, ...]]:

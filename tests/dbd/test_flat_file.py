@@ -15,7 +15,7 @@ from pyslurm_ng.dbd.admin.change import actor_of
 from pyslurm_ng.dbd.admin.verbs import Caller, load
 from pyslurm_ng.dbd.database import Database
 from pyslurm_ng.wire.dbd_messages import ChangeResult, FileLine, ListEntities, LoadFile
-from tests.dbd.accounting_room import at, manage, record, register, rows, submitted
+from tests.dbd.accounting_room import OpenStore, at, manage, managed, record, rows, submitted
 
 SMALL = """\
 Cluster - 'demo':Fairshare=1:QOS='normal'
@@ -75,10 +75,9 @@ def everything(database: Database) -> list[object]:
 
 
 @pytest.fixture
-def store(database: Database) -> Database:
+def store(open_store: OpenStore) -> Database:
     """A store that knows cluster demo."""
-    register(database)
-    return database
+    return open_store(managed(()))
 
 
 def test_a_file_makes_accounts_and_users(store: Database) -> None:

@@ -11,6 +11,7 @@ from pyslurm_ng.dbd.admin.change import RefusedError
 from pyslurm_ng.dbd.database import Database
 from pyslurm_ng.model import events as ev
 from tests.dbd.accounting_room import (
+    OpenStore,
     at,
     configured,
     finished,
@@ -33,9 +34,7 @@ NOTHING = [
 ]
 
 
-@pytest.fixture
-def store(database: Database) -> Database:
-    """Two jobs of alice, the second one runs; keys are tracked."""
+def prepared(database: Database) -> None:
     register(database, store_flags=("track_wckey",))
     record(database, configured(at("12:00:00")))
     manage(database, "add account physics")
@@ -44,7 +43,12 @@ def store(database: Database) -> Database:
     ran: list[ev.AnyEvent] = [submitted(first, 1, wckey="wa"), *started(first, 1, on(1, 4))]
     record(database, *ran, *finished(last, 1, 5, 256))
     record(database, submitted(at("12:20:00"), 2), *started(at("12:21:00"), 2, on(2)))
-    return database
+
+
+@pytest.fixture
+def store(open_store: OpenStore) -> Database:
+    """Two jobs of alice, the second one runs; keys are tracked."""
+    return open_store(prepared)
 
 
 def told(store: Database) -> list[tuple[object, ...]]:

@@ -18,6 +18,7 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.wire.dbd_messages import JobSelector, ListJobRecords
 from tests.dbd.accounting_room import (
     SECOND,
+    OpenStore,
     at,
     configured,
     finished,
@@ -51,10 +52,9 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
 
 
 @pytest.fixture
-def store(database: Database) -> Database:
+def store(open_store: OpenStore) -> Database:
     """The jobs of `fill` in either kind of database."""
-    fill(database)
-    return database
+    return open_store(fill)
 
 
 def fill(database: Database) -> None:

@@ -8,7 +8,7 @@ from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.database import Database
 from pyslurm_ng.dbd.tree import Tree
 from pyslurm_ng.dbd.updates import association_update, store_value
-from tests.dbd.accounting_room import manage, register, rows
+from tests.dbd.accounting_room import OpenStore, manage, managed, rows
 
 SCENARIO = (
     "add account lab",
@@ -25,12 +25,9 @@ CEM = "  C = demo       A = group                U = cem      "
 
 
 @pytest.fixture
-def store(database: Database) -> Database:
+def store(open_store: OpenStore) -> Database:
     """An account with another one below it, and a user in each."""
-    register(database)
-    for line in SCENARIO:
-        assert manage(database, line).exit_code == 0, line
-    return database
+    return open_store(managed(SCENARIO))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.database import Database
 from pyslurm_ng.dbd.updates import association_update
-from tests.dbd.accounting_room import manage, register, rows
+from tests.dbd.accounting_room import OpenStore, manage, managed, rows
 
 SCENARIO = (
     "add account physics",
@@ -21,12 +21,9 @@ SCENARIO = (
 
 
 @pytest.fixture
-def store(database: Database) -> Database:
+def store(open_store: OpenStore) -> Database:
     """Accounts at two levels, with users; a QOS."""
-    register(database)
-    for line in SCENARIO:
-        assert manage(database, line).exit_code == 0, line
-    return database
+    return open_store(managed(SCENARIO))
 
 
 def reset_names(database: Database) -> set[str]:

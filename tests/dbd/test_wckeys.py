@@ -9,6 +9,7 @@ from pyslurm_ng.dbd.database import Database
 from pyslurm_ng.dbd.tree import user_records
 from pyslurm_ng.dbd.updates import association_update, store_value
 from tests.dbd.accounting_room import (
+    OpenStore,
     at,
     configured,
     finished,
@@ -26,13 +27,16 @@ from tests.dbd.rollup.usage_room import roll_up
 pytestmark = pytest.mark.usefixtures("in_utc")
 
 
-@pytest.fixture
-def store(database: Database) -> Database:
-    """A cluster that tracks keys, with one account."""
+def prepared(database: Database) -> None:
     register(database, store_flags=("job_script", "track_wckey"))
     record(database, configured(at("12:00:00")))
     manage(database, "add account physics")
-    return database
+
+
+@pytest.fixture
+def store(open_store: OpenStore) -> Database:
+    """A cluster that tracks keys, with one account."""
+    return open_store(prepared)
 
 
 def keys(database: Database) -> dict[str, tuple[str, tuple[str, ...]]]:
