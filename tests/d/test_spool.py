@@ -52,6 +52,21 @@ def test_a_launch_needs_room_and_leaves_some(
         spool.check_room(size)
 
 
+def test_users_pass_through_it_and_list_nothing(tmp_path: Path) -> None:
+    """Its directories name jobs that PrivateData hides. One that was there stays as it is."""
+    before = os.umask(0o077)
+    try:
+        Spool(str(tmp_path / "spool"))
+    finally:
+        os.umask(before)
+    assert (tmp_path / "spool").stat().st_mode & 0o777 == 0o711
+    there = tmp_path / "there"
+    there.mkdir()
+    there.chmod(0o755)
+    Spool(str(there))
+    assert there.stat().st_mode & 0o777 == 0o755
+
+
 def test_a_tiny_file_system_is_not_full_when_it_is_empty(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -171,7 +171,7 @@ def _run(options: Options, *, nice: int, changes_directory: bool) -> int:
         if options.clean:
             _clean(setup.spool, log)
         if changes_directory:
-            os.makedirs(setup.spool, mode=0o755, exist_ok=True)
+            os.makedirs(setup.spool, mode=0o711, exist_ok=True)
             os.chdir(setup.spool)
         elif not options.foreground:
             os.chdir("/")

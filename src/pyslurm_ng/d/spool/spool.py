@@ -48,10 +48,10 @@ class Spool:
         self.managers = f"{directory}/stepmgr"
         self._prologs = f"{directory}/prologs"
         if not os.path.isdir(directory):
-            os.makedirs(directory, mode=0o755)
-            # Users pass through it to their scripts, so our umask must not matter. A directory that
+            os.makedirs(directory, mode=0o711)
+            # Users pass through it to their scripts, and list no jobs of others. A directory that
             # was there is the administrator's business: it may be /tmp.
-            os.chmod(directory, 0o755)
+            os.chmod(directory, 0o711)  # whatever our umask is
         for inner in (self.steps, self.managers, self._prologs):
             os.makedirs(inner, mode=0o700, exist_ok=True)
         if not os.access(self.steps, os.W_OK):
