@@ -201,3 +201,13 @@ def test_nodes_are_only_where_they_say(unit_of: dict[int, str]) -> None:
             below = [leaf for leaf in topology.switches if leaf.name in switch.children]
             if below:
                 assert switch.node_ids == sum((leaf.node_ids for leaf in below), ())
+
+
+@pytest.mark.parametrize("word", ["-F", "-Ffeature", "--conf-server=ctl"])
+def test_what_slurmd_cannot_be_is_refused_by_name(
+    word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A dynamic future node, with a feature or without; a node without a slurm.conf."""
+    assert main([word]) == 1
+    name = word.partition("=")[0][: 13 if word.startswith("--") else 2]
+    assert capsys.readouterr().err.startswith(f"slurmd: error: {name}: ")

@@ -49,11 +49,12 @@ _REFUSED = {"-F": "dynamic future nodes", "--conf-server": "configless nodes"}
 def main(argv: list[str]) -> int:
     """Run slurmd, or do what its options ask instead; return the exit code."""
     for word in argv:
-        feature = _REFUSED.get(word.partition("=")[0])
+        name = (
+            "-F" if word.startswith("-F") else word.partition("=")[0]
+        )  # -F has a feature behind it
+        feature = _REFUSED.get(name)
         if feature:
-            sys.stderr.write(
-                f"slurmd: error: {word.partition('=')[0]}: {feature}: not supported yet\n"
-            )
+            sys.stderr.write(f"slurmd: error: {name}: {feature}: not supported yet\n")
             return 1
     command_line = read_command_line("slurmd", argv, _SHORT, _LONG, USAGE)
     if isinstance(command_line, int):
