@@ -69,7 +69,7 @@ $(SOAK_PARTS:%=soak-%): soak-%: build
 	scripts/run_tests.sh $(PY) $(SOAK_$*) -m soak -q
 
 soak-random: build
-	PYSLURM_RANDOM_EXAMPLES=1 $(PY) -m pytest $(TESTS) -m "hypothesis and not soak" -q
+	PYSLURM_RANDOM_EXAMPLES=1 $(PY) -m pytest $(TESTS) -m "(hypothesis or seeds) and not soak" -q
 	PYSLURM_SIM_SEEDS=$${PYSLURM_SIM_SEEDS:-3000} $(PY) -m pytest tests/sim -k chaos -m "not soak" -q
 
 # Every decoder and parser for FUZZ_SECONDS in all; by coverage where atheris can be installed.

@@ -18,7 +18,7 @@ from tests.world.rewriting import rewrite_all
 os.environ["PYSLURM_COMMAND_SERVER"] = "0"
 
 # A busy machine is no failure: nothing here asserts on wall-clock time. `make test` tries the same
-# examples in each run, a third of them, so that a failure is of what changed; `make soak-random`
+# examples in each run, a fifth of them, so that a failure is of what changed; `make soak-random`
 # draws all, and others each time.
 settings.register_profile(
     "busy_machine",

@@ -9,7 +9,7 @@ import pytest
 from pyslurm_ng.sched.backfill.planner import Planner
 from tests.sim.crowd import Crowd
 
-SEEDS = int(os.environ.get("PYSLURM_SIM_SEEDS", "100")) // 50
+SEEDS = int(os.environ.get("PYSLURM_SIM_SEEDS", "100")) // 100
 FIRST = int(os.environ.get("PYSLURM_SIM_FIRST_SEED", "0"))
 PARTITIONS = ("main", "main", "other", "main,other", "rows", "rows,main")
 PREEMPTION = """
@@ -19,14 +19,24 @@ SchedulerTimeSlice=10
 """
 
 
-@pytest.mark.parametrize("by", ["partition_prio", "qos"])
-@pytest.mark.parametrize("mode", ["CANCEL", "REQUEUE", "SUSPEND,GANG"])
-def test_no_change_breaks_a_limit(mode: str, by: str) -> None:
+@pytest.mark.parametrize(
+    ("first", "mode", "by"),
+    [
+        (0, "CANCEL", "partition_prio"),
+        (1, "REQUEUE", "partition_prio"),
+        (2, "SUSPEND,GANG", "partition_prio"),
+        (3, "CANCEL", "qos"),
+        (4, "REQUEUE", "qos"),
+        (5, "SUSPEND,GANG", "qos"),
+    ],
+)
+def test_no_change_breaks_a_limit(first: int, mode: str, by: str) -> None:
     """No limit is passed, and no job starts where or when it may not.
 
     RELIABILITY 20. All jobs end, and replay equals live.
     """
-    for seed in range(FIRST, FIRST + max(1, SEEDS)):
+    first += FIRST  # with one life each, too, every mode, period and kind of job comes up
+    for seed in range(first, first + max(1, SEEDS)):
         has_components = seed % 2 == 1
         life = Crowd(
             seed,

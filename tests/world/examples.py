@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 DRAWS_ALL = bool(os.environ.get("PYSLURM_RANDOM_EXAMPLES"))
-_SHARE = 3
-_LEAST = 12
+_SHARE = 5
+_LEAST = 8
 
 
 def drawn(many: int) -> int:

@@ -23,6 +23,7 @@ from tests.sched.backfill.promises import (
     queue_of,
     run,
 )
+from tests.world.examples import drawn
 
 ONE_BY_ONE = [kind for kind, (_, _, wants) in KINDS.items() if "array" not in wants]
 
@@ -40,17 +41,19 @@ def run_seed_of_early_ends(kind: str, seed: int) -> bool:
     return run(SiteOfEarlyEnds(conf, topology, Random(seed)), *queue)
 
 
+@pytest.mark.seeds
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_start_is_put_off(kind: str) -> None:
     """Whatever jobs ask for: the jobs before them in the queue were planned as they will run."""
-    for seed in range(20):
+    for seed in range(drawn(20)):
         assert run_seed(kind, seed)
 
 
+@pytest.mark.seeds
 @pytest.mark.parametrize("kind", ONE_BY_ONE)
 def test_early_ends_put_off_no_job_except_for_jobs_before_it(kind: str) -> None:
     """All start in order of submission, and a new job goes last."""
-    for seed in range(10):
+    for seed in range(drawn(10)):
         assert run_seed_of_early_ends(kind, seed)
 
 

@@ -29,6 +29,7 @@ from pyslurm_ng.sched.limits.account_checks import AccountChecks
 from pyslurm_ng.sched.limits.quotas import quotas
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit, submit_het
 from tests.sched.preemption.preemption_site import TIERS, PreemptionSite
+from tests.world.examples import drawn
 from tests.world.passes import run_pass
 
 MINUTE_US = 60_000_000
@@ -361,7 +362,7 @@ def test_without_backfill_no_start_is_shown() -> None:
 # Claims and what then happens -----------------------------------------------------------------
 
 Size = tuple[int, int, int, bool, bool]  # nodes, tasks of each, minutes, whole nodes, any nodes
-SEEDS = 150
+SEEDS = drawn(150)
 # Times and limits at which slots of the plan begin and end, so that nothing has to be rounded.
 LIMITS_MIN = [8, 32, 64, 128, 256]
 BEGIN_US = START_US // (256 * MINUTE_US) * (256 * MINUTE_US)
@@ -432,6 +433,7 @@ def waiting_job(cluster: Cluster, job_id: int) -> Waiting:
     return next(job for job in view.waiting if job.job_id == job_id)
 
 
+@pytest.mark.seeds
 def test_the_promised_start_is_kept() -> None:
     """If nothing else changes and jobs run to their limits, no job starts later."""
     for seed in range(SEEDS):
@@ -441,6 +443,7 @@ def test_the_promised_start_is_kept() -> None:
         assert start_of(cluster, ids[-1]) <= job_outlook.start_us, seed
 
 
+@pytest.mark.seeds
 def test_what_is_offered_holds() -> None:
     """The job that asks for what was offered starts then or before."""
     offers = 0
