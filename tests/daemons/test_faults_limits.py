@@ -240,7 +240,7 @@ def test_prolog_that_does_not_pass(
     assert not (work / "out").exists()
     assert "Prolog error" in cluster.out("sinfo", "-h", "-R")
     assert cluster.out("sinfo", "-h", "-o", "%t").strip() in ("drain", "drng")
-    cluster.wait_until("end of the hanging prolog", lambda: not is_running(marker), 5)
+    cluster.wait_until("end of the hanging prolog", lambda: not is_running(marker))
 
 
 @pytest.mark.parametrize("way", ["fail", "hang", "missing"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import threading
 from typing import Any
 
 import pytest
@@ -61,11 +61,12 @@ def test_slurmctld_that_answers_makes_it_ready() -> None:
 def test_probes_that_come_together_are_answered_together() -> None:
     """The second one right after the start is not told of an answer that is still to come."""
     asked: list[str] = []
+    all_asked = threading.Event()
 
     class Slow:
         def call(self, kind: str, fields: Any, timeout_s: float = 0) -> dict[str, Any]:
             asked.append(kind)
-            time.sleep(0.2)
+            assert all_asked.wait(60)
             return {}
 
         def close(self) -> None:
@@ -76,7 +77,10 @@ def test_probes_that_come_together_are_answered_together() -> None:
 
     async def probe() -> list[int]:
         request = Request({"type": "http", "headers": []})
-        answers = await asyncio.gather(*(own.readyz(request) for _ in range(3)))
+        probes = [asyncio.create_task(own.readyz(request)) for _ in range(3)]
+        await asyncio.sleep(0)  # all three have begun now
+        all_asked.set()
+        answers = await asyncio.gather(*probes)
         return [answer.status_code for answer in answers]
 
     assert asyncio.run(probe()) == [204, 204, 204] and asked == ["Ping"]
