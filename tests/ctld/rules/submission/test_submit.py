@@ -598,6 +598,7 @@ def test_components_count_together_against_limits_of_all_jobs(level: str) -> Non
         ("7-7", ((7, 7, 1),), 0),
         ("1,,2,", ((1, 2, 1),), 0),
         ("[,3]%2", ((3, 3, 1),), 2),
+        ("1, 2% 2", ((1, 2, 1),), 2),
     ],
 )
 def test_array_texts(text: str, ranges: task_ranges.TaskRanges, limit: int) -> None:
@@ -605,7 +606,9 @@ def test_array_texts(text: str, ranges: task_ranges.TaskRanges, limit: int) -> N
     assert (array.ranges, array.limit) == (ranges, limit)
 
 
-@pytest.mark.parametrize("text", ["", "-1", "5-1", "a", "1-", ",", "1-3:0", "1%", "1001", "1 2"])
+@pytest.mark.parametrize(
+    "text", ["", "-1", "5-1", "a", "1-", ",", "1-3:0", "1%", "1001", "1 2", "1 ,2"]
+)
 def test_bad_array_texts(text: str) -> None:
     with pytest.raises(ArrayError):
         parse_array(text, 1001)

@@ -75,6 +75,7 @@ def _range(word: str) -> TaskRange:
 
 
 def _number(text: str) -> int:
+    text = text.lstrip(" ")  # `1, 2` is taken, `1 ,2` is not, as by Slurm
     if not (text.isascii() and text.isdigit()) or len(text) > _MAX_DIGITS:
         raise ArrayError(f"{text!r} is not a number")
     return int(text)
