@@ -222,12 +222,12 @@ def test_who_writes_on_from_outside_is_locked_out(tmp_path: Path) -> None:
     inner.mkdir(parents=True)
     top.chmod(0o700)
     os.chown(inner, 65534, 65534)
-    held = os.open(inner, os.O_RDONLY)
+    directory = os.open(inner, os.O_RDONLY)
     begun, begins = os.pipe()
     writer = os.fork()
     if writer == 0:
-        _write_on(held, begins)
-    os.close(held)
+        _write_on(directory, begins)
+    os.close(directory)
     os.read(begun, 1)
     here = os.open(top, os.O_RDONLY)
     try:

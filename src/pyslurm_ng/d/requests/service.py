@@ -111,8 +111,7 @@ class NodeStreams:
         )
 
     def _metrics(self) -> list[str]:
-        server, core = self._server, self._node.core
-        faults = self._node.faults.counts
+        server, core, faults = self._server, self._node.core, self._node.faults.counts
         lines = family("pyslurm_node_jobs", "Jobs on this node", [("", len(core.jobs))])
         steps = sum(1 for _ in self._runner.running())
         lines += family("pyslurm_node_steps", "Steps on this node", [("", steps)])

@@ -84,12 +84,12 @@ def remove_tree(top: int) -> None:
     device = os.fstat(top).st_dev
     # What an earlier removal has moved is here still, if it was killed.
     names = map(f".{os.urandom(8).hex()}.{{}}".format, count())
-    found = True
-    while found:
-        found = False
+    has_entries = True
+    while has_entries:
+        has_entries = False
         with os.scandir(top) as entries:
             for entry in entries:
-                found = True
+                has_entries = True
                 if not entry.is_dir(follow_symlinks=False):
                     os.unlink(entry.name, dir_fd=top)
                     continue
@@ -112,12 +112,12 @@ def _made_ours(top: int, name: str, device: int) -> int:
 
 def _empty_into(inner: int, top: int, names: "Iterator[str]") -> None:
     """Remove a directory's files and move its directories up, where they get these names."""
-    found = True
-    while found:
-        found = False
+    has_entries = True
+    while has_entries:
+        has_entries = False
         with os.scandir(inner) as entries:
             for entry in entries:
-                found = True
+                has_entries = True
                 if entry.is_dir(follow_symlinks=False):
                     os.rename(entry.name, next(names), src_dir_fd=inner, dst_dir_fd=top)
                 else:
