@@ -61,7 +61,9 @@ SOAK_nodes := tests/d tests/daemons/test_faults_daemons.py tests/daemons/test_fa
 SOAK_accounting := tests/dbd tests/daemons/test_accounting_live.py
 SOAK_plans := tests/sched
 SOAK_programs := tests/daemons/test_mpi_programs.py tests/clients tests/launcher
-SOAK_PARTS := controller nodes accounting plans programs
+# What an ordinary user may try, in classes: prints a line for each attack.
+SOAK_hostile := tests/hostile
+SOAK_PARTS := controller nodes accounting plans programs hostile
 
 soak: $(SOAK_PARTS:%=soak-%) soak-random
 
