@@ -76,10 +76,10 @@ def test_restart_reattaches(cluster: LiveCluster) -> None:
     job_id = submit(cluster, "trap 'echo usr1; exit 4' USR1; echo b; while :; do sleep 0.1; done",
                     "-o", "reattach")  # fmt: skip
     out = cluster.directory / "reattach"
-    cluster.wait_until("start", lambda: out.exists() and bool(out.read_text()), 30)
+    cluster.wait_until("start", lambda: out.exists() and bool(out.read_text()))
     old = pid_of(cluster)
     os.kill(old, signal.SIGTERM)
-    cluster.wait_until("end of slurmd", lambda: not Path(f"/proc/{old}").exists(), 30)
+    cluster.wait_until("end of slurmd", lambda: not Path(f"/proc/{old}").exists())
     start_slurmd(cluster)
     cluster.out("scancel", "-b", "-s", "USR1", str(job_id))
     cluster.wait_for_jobs(job_id)
@@ -115,7 +115,7 @@ def test_cancel_kills_all(cluster: LiveCluster) -> None:
         cluster, f"echo b; trap '' TERM; setsid sleep {marker} & sleep {marker}", "-o", "cancelled"
     )
     out = cluster.directory / "cancelled"
-    cluster.wait_until("start", lambda: out.exists() and bool(out.read_text()), 30)
+    cluster.wait_until("start", lambda: out.exists() and bool(out.read_text()))
     cluster.out("scancel", str(job_id))
     cluster.wait_for_jobs(job_id)
     assert not is_running(marker)
@@ -130,7 +130,7 @@ def test_killed_supervisor_ends_the_job(cluster: LiveCluster) -> None:
     marker = f"67{os.getpid()}"
     job_id = submit(cluster, f"echo b; setsid sleep {marker} & wait", "-o", "lost", "--no-requeue")
     out = cluster.directory / "lost"
-    cluster.wait_until("start", lambda: out.exists() and bool(out.read_text()), 30)
+    cluster.wait_until("start", lambda: out.exists() and bool(out.read_text()))
     (supervisor,) = (
         int(name)
         for name in os.listdir("/proc")

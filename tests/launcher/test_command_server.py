@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -84,6 +85,12 @@ def state(pid: int) -> str:
 def is_over(pid: int) -> bool:
     """Return whether a process has ended; its parent may not have looked yet."""
     return state(pid) in ("", "Z")
+
+
+def end(pid: int) -> None:
+    """Kill a process, unless it has ended by itself or with another one."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
 
 
 def signal_family(server: int, number: signal.Signals) -> list[int]:
@@ -187,7 +194,7 @@ def installed(tmp_path: Path) -> Iterator[Installation]:
     yield installation
     pid = installation.server()
     if pid:
-        os.kill(pid, signal.SIGKILL)
+        end(pid)
 
 
 def test_server_starts_with_the_second_command_and_runs_the_next_ones(
@@ -354,7 +361,7 @@ def test_server_that_does_not_answer_is_replaced(installed: Installation) -> Non
         assert installed.warm() != server
     finally:
         for pid in (server, *children):
-            os.kill(pid, signal.SIGKILL)
+            end(pid)
 
 
 def test_server_that_takes_other_commands_is_waited_for_and_stays(installed: Installation) -> None:
