@@ -60,7 +60,7 @@ TWICE = (
         ("a script that kills its parent", "sbatch -W -t1 -o /dev/null --wrap 'echo "
          "$SLURM_JOB_ID.$SLURM_RESTART_COUNT >> ran; kill -9 $PPID'"),
     )),
-    Attack("a request twice", r"accepted", messages=(
+    Attack("a request twice", r"(?s)'job_id': (\d+),.*'job_id': \1,", messages=(
         ("slurmctld", "SubmitJob", {**submission(), "request_id": b"the same request"}),
         ("slurmctld", "SubmitJob", {**submission(), "request_id": b"the same request"}))),
     tells("a node's report of an end", "NodeReports", [[[1, "{victim}", 0, 0, 0, 1, 2]], 0],
@@ -90,8 +90,8 @@ AGAIN = (
           to="slurmdbd"),
     tells("an archive to be loaded", "ArchiveLoad", {"file": "/etc/passwd"}, REFUSED,
           to="slurmdbd"),
-    does("events of accounting to be removed", "sacctmgr -i modify job where jobid={victim} set "
-         "state=CANCELLED"),
+    does("records of another's to be changed", "sacctmgr -i modify job where jobid={victim} set "
+         "comment=x", REFUSED + "|Nothing"),
     does("the journal of the controller", "cat {state}/* {state}/*/*; echo over",
          r"Permission denied|No such"),
 )  # fmt: skip

@@ -69,7 +69,7 @@ SPYING = (
          "2>/dev/null; echo over", r"\Aover", "BEGIN|secret|Traceback"),
     tells("its script by the wire", "GetBatchScript", {"job_id": "{victim}"}),
     tells("its script in accounting", "GetJobScript", {"cluster": "cluster", "job_id": "{victim}"},
-          r"refused|accepted: JobScript\(text='?'?b?'?'?", to="slurmdbd"),
+          r"refused|'text': b?''", to="slurmdbd"),
     tells("its output by the wire", "ReadOutput", {"job_id": "{victim}"}, REFUSED),
     tells("its usage by the wire", "StepStatus", {"job_id": "{victim}", "step_id": 4294967291},
           to="slurmd"),
