@@ -182,7 +182,9 @@ def literal(value: Any, values: dict[str, str]) -> Any:
         return ("*", literal(value.what, values), value.times)
     if isinstance(value, dict):
         return {
-            key: int(values["victim"]) if inner == "{victim}" else literal(inner, values)
+            key: int(values["victim"])
+            if key == "job_id" and inner == "{victim}"
+            else literal(inner, values)
             for key, inner in value.items()
         }
     if isinstance(value, (list, tuple)):

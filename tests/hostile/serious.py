@@ -222,8 +222,8 @@ READERS = (
     tells("an entity that is none", "ListEntities", {"entity": "x' OR '1'='1"}, to="slurmdbd"),
     tells("usage of all time by hours", "ListUsage",
           {"what": "cluster", "start_s": 0, "end_s": 2**33}, ANY, to="slurmdbd"),
-    tells("a file of entities", "LoadFile", {"lines": Many([["user", "games"]], 100_000)},
-          r"refused|closed", to="slurmdbd"),
+    tells("a file of entities", "LoadFile", {"lines": Many([[1, "User", "games"]], 100_000)},
+          "Only administrators", to="slurmdbd"),
     does("sreport of a century", "sreport cluster utilization start=1970-01-01 end=2069-01-01 "
          "-t percent", ANY),
     does("a listing of associations of the world", "sacctmgr -n list assoc tree withd where "
