@@ -42,7 +42,8 @@ TWICE = (
            "tests/daemons/test_silence_live.py::test_a_run_is_confirmed_by_its_node"),
     tested("credentials of steps", "tests/daemons/test_replays_live.py"
            "::test_a_steps_credential_starts_it_once"),
-    tested("two hundred partitions", "tests/sim/test_partitions.py"),
+    tested("partitions, where a run has to be confirmed", "tests/sim/test_partitions.py"
+           "::test_no_job_runs_in_two_places[confirmed-False]"),
     *(does(name, "rm -f ran; " + line + "; sleep 1; test $(sort ran 2>/dev/null | uniq -d | wc -l)"
            " = 0 || echo ESCAPED; echo over", "over", "ESCAPED|Traceback") for name, line in (
         ("a requeue at the end", "j=$(sbatch --parsable -t1 -o /dev/null --wrap 'echo "
