@@ -80,7 +80,7 @@ try:
                           "associations": [], "coordinators": [], "flags": []}],
         })  # fmt: skip
         add = calls[f"slurmdb_v{number}_post_accounts"].sync_detailed(client=client, body=account)
-        assert add.status_code != 200 and "Only admins" in str(add.parsed.errors), add
+        assert add.status_code == 422 and add.parsed.errors[0].error_number == 2002, add
 finally:
     daemon.terminate()
     daemon.wait()
