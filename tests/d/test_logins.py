@@ -87,9 +87,10 @@ def test_only_root_of_this_host_asks() -> None:
     assert ask(LOGIN, job(1, 1001), address="10.0.0.1") == denied
 
 
-@pytest.mark.parametrize("pid", [0, 1, os.getpid(), os.getppid()])
-def test_the_node_is_in_no_job(pid: int) -> None:
+@pytest.mark.parametrize("which", ["none", "init", "slurmd", "above slurmd"])
+def test_the_node_is_in_no_job(which: str) -> None:
     """What is above slurmd would end it with the job."""
+    pid = {"none": 0, "init": 1, "slurmd": os.getpid(), "above slurmd": os.getppid()}[which]
     answer, taken = ask(msgspec.structs.replace(LOGIN, pid=pid), job(1, 1001))
     assert (answer.job_id, bool(answer.problem), taken) == (0, True, [])
 
