@@ -14,10 +14,12 @@ def located(options: "Options", program: str) -> str:
 
     A name that PATH does not have stays as it is, and so do those of containers: the node looks.
     """
-    if program.startswith("/") or "container" in options.settings:
+    request = options.request
+    in_container = request.get("container") or request.get("container_options")
+    if program.startswith("/") or in_container:
         return program
     if "/" in program:
-        directory = options.request.get("work_dir") or current_directory()
+        directory = request.get("work_dir") or current_directory()
         return f"{directory.rstrip('/')}/{program}"
     if not options.settings.get("export", "ALL").upper().startswith("ALL"):
         return program
