@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-from pyslurm_ng.base.input_files import read_whole
+from pyslurm_ng.base.input_files import TooLong, read_whole
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.submit.option_state import ENVIRONMENT
 
@@ -82,6 +82,8 @@ def _lines(path: str) -> "list[tuple[int, list[str]]]":
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as stream:
             text = read_whole(stream)
+    except TooLong as problem:
+        raise MultiProgError(f"{path}: {problem.strerror}") from None
     except OSError as problem:
         raise MultiProgError(f"Could not open multi_prog config file {path}") from problem
     lines = []
