@@ -28,6 +28,7 @@ class Submitter(threading.Thread):
 
     def run(self) -> None:
         client = self.controller.client()
+        client.wait_s = 0.0  # else one that is about to send goes on with the next controller
         marks: dict[int, str] = {}
         number = 0
         try:
