@@ -261,7 +261,7 @@ def is_clean(slurmd: Slurmd) -> bool:
 def test_a_credential_that_is_used_again_keeps_no_job_on_its_node(slurmd: Slurmd) -> None:
     """It is refused and forgotten: a job waits for the end of all that was begun."""
     orders(slurmd, 1)
-    request: Any = SimpleNamespace(environment=b"")
+    request: Any = SimpleNamespace(environment=b"", credential=b"")
     known, call = credential(1, step_id=0), Call()
     answers: Any = call
     slurmd.actions.launches.ask(known, request, answers)

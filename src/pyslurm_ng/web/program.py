@@ -9,6 +9,7 @@ import pwd
 import sys
 
 from pyslurm_ng.base.faults import Faults
+from pyslurm_ng.base.numbers import NO_UID
 from pyslurm_ng.daemon.background import tell_systemd
 from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.daemon.process_settings import raise_open_files, share_memory
@@ -29,7 +30,6 @@ from pyslurm_ng.web.server import serve, serve_input
 
 SWITCH_S = 0.0005
 MEMORY_ARENAS = 4
-_MOST_ID = (1 << 32) - 1
 
 
 def run(options: Options, log: DaemonLog) -> int:
@@ -127,7 +127,7 @@ def _person(text: str) -> tuple[str, int, int]:
     try:
         person = pwd.getpwuid(int(text)) if text.isdecimal() else pwd.getpwnam(text)
     except (KeyError, OverflowError):
-        if text.isdecimal() and 0 < int(text) < _MOST_ID:
+        if text.isdecimal() and 0 < int(text) < NO_UID:
             return "", int(text), int(text)
         raise BadOptions(f"-u {text}: no such user") from None
     return person.pw_name, person.pw_uid, person.pw_gid

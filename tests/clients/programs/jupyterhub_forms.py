@@ -31,8 +31,8 @@ assert form.is_online() and form.get_cpus() == [4] and form.get_mems() == [4000]
 assert form.get_partitions() == ["debug"] and form.get_gres() == ["gpu:0"]
 assert "science" in form.get_accounts(os.environ["USER"])
 assert form.get_active_reservations(os.environ["USER"], ["science"]) == []
-found = asyncio.run(partition())
-print(found)
-assert (found.nnodes_total, found.ncores_total, found.max_mem, found.max_nprocs) == (4, 16, 4000, 4)
+shown = asyncio.run(partition())
+print(shown)
+assert (shown.nnodes_total, shown.ncores_total, shown.max_mem, shown.max_nprocs) == (4, 16, 4000, 4)
 print("jupyterhub_moss", version("jupyterhub_moss"), "slurmformspawner",
       version("slurmformspawner"), "ok")  # fmt: skip

@@ -43,34 +43,34 @@ try:
             "time_limit": {"set": True, "infinite": False, "number": 5},
         })  # fmt: skip
         request = getattr(models, f"V{number}JobSubmitReq")
-        submit, submit_one = (
+        submit, body = (
             calls[f"{prefix}_post_job_submit"],
             request(script="#!/bin/sh\nsleep 600\n", job=desc),
         )
-        running = submit.sync(client=client, body=submit_one)
+        running = submit.sync(client=client, body=body)
         assert running.job_id and not running.errors and not running.warnings, running
         desc.hold = True
-        held = submit.sync(client=client, body=submit_one)
-        values = {"job_id": str(held.job_id), "node_name": "n1", "partition_name": "debug",
+        waiting = submit.sync(client=client, body=body)
+        values = {"job_id": str(waiting.job_id), "node_name": "n1", "partition_name": "debug",
                   "account_name": "science", "cluster_name": "cluster", "qos": "normal",
                   "name": os.environ["USER"]}  # fmt: skip
         for name, call in calls.items():
             needed = [
-                one.name
-                for one in inspect.signature(call.sync_detailed).parameters.values()
-                if one.default is one.empty and one.name != "client"
+                argument.name
+                for argument in inspect.signature(call.sync_detailed).parameters.values()
+                if argument.default is argument.empty and argument.name != "client"
             ]
             # diag of slurmdbd is for operators, reconfigure for SlurmUser.
             is_for_all = name not in (f"slurmdb_v{number}_get_diag", f"{prefix}_get_reconfigure")
             if f"v{number}_get" in name and set(needed) <= values.keys() and is_for_all:
-                given = {word: values[word] for word in needed}
-                answer = call.sync_detailed(client=client, **given)
+                arguments = {word: values[word] for word in needed}
+                answer = call.sync_detailed(client=client, **arguments)
                 assert answer.status_code == 200, (name, answer.content)
                 assert answer.parsed.to_dict() == json.loads(answer.content), name
         jobs = calls[f"{prefix}_get_job"]
-        found = jobs.sync(client=client, job_id=str(held.job_id)).jobs[0]
-        assert found.job_resources is None and found.user_name == os.environ["USER"]
-        for job_id in (running.job_id, held.job_id):
+        job = jobs.sync(client=client, job_id=str(waiting.job_id)).jobs[0]
+        assert job.job_resources is None and job.user_name == os.environ["USER"]
+        for job_id in (running.job_id, waiting.job_id):
             ended = calls[f"{prefix}_delete_job"].sync(client=client, job_id=str(job_id))
             assert not ended.errors, ended
             states = jobs.sync(client=client, job_id=str(job_id)).jobs[0].job_state

@@ -14,9 +14,9 @@ HERE = os.getcwd()
 
 def app(name, script):
     resource = Resource(cpu=1, gpu=0, memMB=200)
-    one = Role("rank", image=HERE, entrypoint="sh", args=["-c", script, macros.replica_id],
+    replica = Role("rank", image=HERE, entrypoint="sh", args=["-c", script, macros.replica_id],
                num_replicas=2, resource=resource)  # fmt: skip
-    return AppDef(name, roles=[one])
+    return AppDef(name, roles=[replica])
 
 
 with get_runner() as runner:

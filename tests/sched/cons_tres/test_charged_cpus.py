@@ -48,14 +48,14 @@ def test_what_is_used_is_charged(
     scheduler: str, fields: dict[str, Any], cpus: list[int], cores: list[int]
 ) -> None:
     """Memory for each CPU is of those charged; --exclusive has and pays for all."""
-    _, job = just_started(f"CR_CPU_Memory\nSchedulerType=sched/{scheduler}", **fields)
+    cluster, job = just_started(f"CR_CPU_Memory\nSchedulerType=sched/{scheduler}", **fields)
     assert [alloc.charged_cpus for alloc in job.nodes] == cpus
     assert [int.from_bytes(alloc.cores, "little").bit_count() for alloc in job.nodes] == cores
     assert [alloc.mem_mib for alloc in job.nodes] == [500 * count for count in cpus]
     assert [usable_cpus(job.request, alloc) for alloc in job.nodes] == cpus
     assert measures.amounts_held(job.nodes)["cpu"] == sum(cpus)
     assert allocated_tres(job.nodes, (), "")["billing"] == sum(cpus)
-    assert job_counts(job, None)[1] == sum(cpus)
+    assert job_counts(cluster, job, None)[1] == sum(cpus)
 
 
 @pytest.mark.parametrize("words", ["", "block:cyclic", "cyclic:fcyclic", "block:block"])

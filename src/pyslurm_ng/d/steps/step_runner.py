@@ -70,8 +70,7 @@ class StepRunner:
         self._channels: dict[StepKey, socket.socket] = {}
         self._paths: dict[StepKey, str] = {}
         self._shares = SpoolShares(spool)
-        # Messages for supervisors that have been ordered and are being prepared.
-        self._expected: dict[StepKey, list[Order]] = {}
+        self._expected: dict[StepKey, list[Order]] = {}  # messages for those being prepared
         self._asked: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._tag = 0
 
