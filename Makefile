@@ -9,8 +9,8 @@ PY := $(VENV)/bin/python
 STAMPS := .stamps
 PREFIX ?= /opt/pyslurm-ng
 TESTS ?= tests
-# One process more than there are CPUs, since live tests mostly wait. See tests/conftest.py.
-PYTEST_ARGS ?= -n $(shell expr $$(nproc) + 1) --dist loadfile
+# More processes than there are CPUs, since many tests mostly wait. See tests/world/sharing_out.py.
+PYTEST_ARGS ?= -n $(shell expr $$(nproc) + 2) --dist loadfile
 
 .PHONY: all dev build demo test lint format type bench soak soak-random fuzz fuzz-live man tables docs docs-pages docs-html changelog install deb clean
 
@@ -52,12 +52,13 @@ type: dev
 bench: build
 	bench/run.sh
 
-# What takes minutes: random crashes, many seeds. All of it takes hours, so each part runs alone, too:
-# `make soak-controller`. On two cores with a load of 20 to 40, the controller's crash points took 55
-# minutes, its ten thousand clients 10, fifty of its two hundred kills 6; the faults of nodes 6, fifteen
-# thousand connections 3, journals with one wrong bit 10.
+# What takes minutes: random crashes, many seeds. Each part runs alone, too: `make soak-controller`.
+# PYSLURM_FULL_SOAK=1 does all of what is otherwise a sample: each crash point, not each tenth, 200 kills
+# for 40, ten thousand clients for two, a hundred thousand jobs for twenty. On two cores with a load of
+# 20 to 40, all crash points took 55 minutes, ten thousand clients 10, fifty kills 6; the faults of nodes
+# 6, fifteen thousand connections 3, journals with one wrong bit 5 to 10.
 SOAK_controller := tests/ctld tests/journal tests/sim tests/wire
-SOAK_nodes := tests/d tests/daemons/test_faults_daemons.py tests/daemons/test_faults_limits.py tests/daemons/test_faults_tasks.py tests/daemons/test_node_daemon.py tests/daemons/test_slow_clients.py tests/daemons/test_soak.py
+SOAK_nodes := tests/d tests/daemons/test_escapes_live.py tests/daemons/test_faults_daemons.py tests/daemons/test_faults_limits.py tests/daemons/test_faults_tasks.py tests/daemons/test_node_daemon.py tests/daemons/test_slow_clients.py tests/daemons/test_soak.py
 SOAK_accounting := tests/dbd tests/daemons/test_accounting_live.py
 SOAK_plans := tests/sched
 SOAK_programs := tests/daemons/test_mpi_programs.py tests/clients tests/launcher

@@ -2,7 +2,8 @@
 
 With BIN alone (a virtual environment's bin) all names go there. With three directories, as
 `make install` calls it, daemons go to SBIN and the interpreter for child processes to PYTHON_BIN.
-Does nothing where nothing has changed.
+Daily commands are a small program, which becomes the launcher of the same name in PYTHON_BIN, or in
+libexec beside BIN, where no command server runs them. Does nothing where nothing has changed.
 """
 
 from __future__ import annotations
@@ -22,16 +23,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCES = sorted((ROOT / "src" / "launcher").glob("*.c"))
+COMMAND_SOURCES = [ROOT / "src" / "launcher" / name for name in ("command.c", "command_client.c")]
+SOURCES = sorted({*(ROOT / "src" / "launcher").glob("*.c")} - {*COMMAND_SOURCES})
 HEADERS = sorted((ROOT / "src" / "launcher").glob("*.h"))
+PAM_SOURCE = ROOT / "src" / "pam" / "pam_pyslurm_adopt.c"
 PACKAGE = ROOT / "src" / "pyslurm_ng"
 DAEMONS = {"slurmctld": "ctld", "slurmd": "d", "slurmdbd": "dbd", "slurmrestd": "web"}
 MANAGEMENT = {"pyslurm-ng": "up"}
 # Modules of cli that hold no command of their own have no `main`.
 COMMANDS = (
     "sacct sacctmgr salloc sattach sbatch sbcast scancel scontrol scrontab sdiag seff "
-    "seff-array sinfo sprio squeue sreport srun sshare sstat strigger swait"
+    "seff-array sh5util sinfo sprio squeue sreport srun sshare sstat strigger swait"
 ).split()
+
+DAILY = (
+    "sacct sacctmgr sbatch scancel scontrol sdiag seff sinfo sprio squeue sreport srun sshare sstat"
+).split()
+"""Commands that a command server may run; src/launcher/command_client.c has the same."""
 
 
 # What an interpreter imports from files before it is ready; the rest it has inside already.
@@ -107,12 +115,16 @@ def compile_launcher(target: Path) -> None:
     compiler = shlex.split(os.environ.get("CC") or "cc")  # such as "ccache gcc"
     stamp = target.with_suffix(".built-from")
     mark = hashlib.sha256(
-        b"".join(source.read_bytes() for source in [*SOURCES, *HEADERS, Path(__file__)])
+        b"".join(
+            source.read_bytes() for source in [*SOURCES, *COMMAND_SOURCES, *HEADERS, Path(__file__)]
+        )
         + repr((flags, sys.version)).encode()
     ).hexdigest()
-    if target.exists() and stamp.exists() and stamp.read_text() == mark:
+    small = command_program(target)
+    if target.exists() and small.exists() and stamp.exists() and stamp.read_text() == mark:
         return
     target.parent.mkdir(parents=True, exist_ok=True)
+    compile_command(compiler, small)
     write_frozen(target.parent / "frozen.h")
     flags.append(f"-I{target.parent}")
     complaints = []
@@ -127,6 +139,42 @@ def compile_launcher(target: Path) -> None:
     if not complaints:
         complaints = ["no libpython found: install the package libpython3-dev"]
     sys.exit("build_launcher: error: " + "\n".join(complaints))
+
+
+def compile_pam_module(target: Path) -> None:
+    """Compile PAM's module, linked with libpam if that is here; else it finds it at run time."""
+    stamp = target.with_suffix(".so.built-from")
+    mark = hashlib.sha256(PAM_SOURCE.read_bytes() + Path(__file__).read_bytes()).hexdigest()
+    if target.exists() and stamp.exists() and stamp.read_text() == mark:
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    compiler = shlex.split(os.environ.get("CC") or "cc")
+    flags = ["-O2", "-Wall", "-s", "-shared", "-fPIC", "-fvisibility=hidden"]
+    command = [*compiler, *flags, str(PAM_SOURCE), "-o", str(target)]
+    complaint = ""
+    for libraries in (["-l:libpam.so.0"], []):
+        built = subprocess.run([*command, *libraries], capture_output=True, text=True, check=False)
+        if built.returncode == 0:
+            stamp.write_text(mark)
+            return
+        complaint = built.stderr.strip()
+    sys.exit(f"build_launcher: error: {complaint}")
+
+
+def command_program(launcher: Path) -> Path:
+    """Return the program that daily commands are at first."""
+    return launcher.with_name("pyslurm-command")
+
+
+def compile_command(compiler: list[str], target: Path) -> None:
+    """Compile it without libraries of its own, which take half its time, where the system can."""
+    sources = [str(source) for source in COMMAND_SOURCES]
+    for more in (["-static"], []):
+        command = [*compiler, "-O2", "-Wall", "-s", *sources, "-o", str(target), *more]
+        built = subprocess.run(command, capture_output=True, text=True, check=False)
+        if built.returncode == 0:
+            return
+    sys.exit("build_launcher: error: " + built.stderr.strip())
 
 
 def runs(target: Path) -> bool:
@@ -251,6 +299,7 @@ def main(arguments: list[str]) -> None:
     sbin_dir, python_dir = (places[1], places[2]) if len(places) == 3 else (bin_dir, bin_dir)
     program = ROOT / "build" / "launcher" / "pyslurm-launcher"
     compile_launcher(program)
+    small = command_program(program)
     if len(places) == 3:
         # Links into the build directory would let a later build change the installed programs.
         python_dir.mkdir(parents=True, exist_ok=True)
@@ -258,12 +307,19 @@ def main(arguments: list[str]) -> None:
         copy.unlink(missing_ok=True)
         shutil.copy2(program, copy)
         program = copy
+        small_copy = python_dir / "pyslurm-command"
+        small_copy.unlink(missing_ok=True)
+        shutil.copy2(small, small_copy)
+        small, launchers = small_copy, python_dir
     else:
         give_name(program, python_dir / "pyslurm-python")
+        launchers = bin_dir.parent / "libexec"
     sources = PACKAGE if len(places) == 1 else python_dir.parent / PACKAGE.name
     for name in COMMANDS:
         if (PACKAGE / "cli" / f"{module_name(name)}.py").exists():
-            give_name(program, bin_dir / name)
+            if name in DAILY:
+                give_name(program, launchers / name)
+            give_name(small if name in DAILY else program, bin_dir / name)
             write_pack(name, sources)
     for name, package in MANAGEMENT.items():
         if (PACKAGE / package / "__main__.py").exists():
@@ -276,8 +332,15 @@ def main(arguments: list[str]) -> None:
     # What slurmd starts for each step; nobody calls it by hand, so it lies beside slurmd.
     if (PACKAGE / "d" / "stepd" / "template.py").exists():
         give_name(program, sbin_dir / "slurmstepd")
-    # What pam_exec starts for each login.
+    # What PAM's module, or pam_exec, starts for each login.
     give_name(program, sbin_dir / "pam_pyslurm_adopt")
+    module = ROOT / "build" / "launcher" / PAM_SOURCE.with_suffix(".so").name
+    compile_pam_module(module)
+    security = bin_dir.parent / "lib" / "security"
+    security.mkdir(parents=True, exist_ok=True)
+    fresh = security / f".{module.name}.new"
+    shutil.copy2(module, fresh)
+    fresh.replace(security / module.name)
 
 
 if __name__ == "__main__":

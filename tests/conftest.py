@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-from xdist.scheduler import LoadScopeScheduling
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 from tests.world.examples import DRAWS_ALL, drawn
 from tests.world.rewriting import rewrite_all
+from tests.world.sharing_out import FilesApart
 
 # Commands of tests leave no command server behind; test_command_server.py starts its own.
 os.environ["PYSLURM_COMMAND_SERVER"] = "0"
@@ -29,20 +31,13 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("busy_machine")
+if not DRAWS_ALL:
+    # Some values would be drawn from the constants of all our code: other ones after each change of
+    # it, and each process of a run would read all of it first.
+    providers._get_local_constants = Constants
 
 
-class FilesApart(LoadScopeScheduling):
-    """Keeps one file's tests in one process, since they share daemons, except simulations.
-
-    Those share nothing, and some of their files take minutes: the last file of a run would hold up
-    one process while the others wait.
-    """
-
-    def _split_scope(self, nodeid: str) -> str:
-        return nodeid if nodeid.startswith("tests/sim/") else nodeid.partition("::")[0]
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling | None:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> FilesApart | None:
     """Distribute tests as above where `--dist loadfile` is asked for."""
     return FilesApart(config, log) if config.getvalue("dist") == "loadfile" else None
 

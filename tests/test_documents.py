@@ -121,6 +121,7 @@ PLAIN = frozenset(
     accounting
     accounts
     accrual
+    acct
     actions
     address
     admin
@@ -145,6 +146,7 @@ PLAIN = frozenset(
     base
     batch
     batches
+    beside
     bind
     binding
     bodies
@@ -246,6 +248,7 @@ PLAIN = frozenset(
     explained
     explainer
     extra
+    extract
     factors
     facts
     failed
@@ -264,11 +267,14 @@ PLAIN = frozenset(
     free
     freed
     frequency
+    future
     gang
+    gather
     gpu
     gpus
     gres
     groups
+    hdf5
     health
     held
     help
@@ -301,6 +307,7 @@ PLAIN = frozenset(
     keys
     kinds
     known
+    late
     launch
     launcher
     launches
@@ -335,6 +342,7 @@ PLAIN = frozenset(
     main
     matching
     memory
+    merge
     messages
     mgr
     migrations
@@ -406,6 +414,7 @@ PLAIN = frozenset(
     process
     processes
     profile
+    profiles
     prog
     program
     programs
@@ -426,6 +435,7 @@ PLAIN = frozenset(
     reasons
     reboot
     receiver
+    recent
     recorded
     records
     recover
@@ -434,6 +444,7 @@ PLAIN = frozenset(
     registration
     registry
     relative
+    removed
     repeat
     replay
     replayed
@@ -465,6 +476,7 @@ PLAIN = frozenset(
     sacct
     sacctmgr
     salloc
+    samples
     sattach
     sbatch
     sbcast
@@ -485,11 +497,13 @@ PLAIN = frozenset(
     sender
     sending
     sensors
+    series
     server
     service
     session
     settings
     setup
+    sh5util
     shared
     sharing
     show
@@ -542,6 +556,7 @@ PLAIN = frozenset(
     sums
     suspended
     swait
+    system
     table
     tables
     task
@@ -558,6 +573,7 @@ PLAIN = frozenset(
     top
     topology
     trace
+    traffic
     transfers
     tree
     tres

@@ -65,7 +65,7 @@ LIBRARIES = {
         "data_parser.jobs",  # for slurmrestd only
         "sched.frame.plan",  # its records are none of the garbage collector's business
     ],
-    "msgpack": ["wire", "cli", "data_parser.records"],
+    "msgpack": ["wire", "cli"],
     "zmq": ["wire.endpoint", "wire.link_monitor", "wire.zmq_sockets"],
     "sqlalchemy": ["dbd"],
     "pymysql": ["dbd"],
@@ -74,6 +74,8 @@ LIBRARIES = {
     "click": ["up", "sim", "report"],
     "tomli": ["conf"],
     "lupa": ["policy.lua_script"],
+    "h5py": ["d.profile.hdf5_file", "cli.profiles.merge"],
+    "numpy": ["d.profile.hdf5_file", "cli.profiles.merge"],
     "matplotlib": ["report.plots"],
     "starlette": ["web"],
     "uvicorn": ["web"],

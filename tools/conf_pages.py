@@ -173,5 +173,7 @@ def pages() -> dict[str, Page]:
         "job_container.conf.5": plain("job_container.conf", keys.JOB_CONTAINER),
         "namespace.yaml.5": namespace_yaml(),
         "oci.conf.5": plain("oci.conf", keys.OCI),
+        "acct_gather.conf.5": plain("acct_gather.conf", keys.ACCT_GATHER),
+        "burst_buffer.conf.5": plain("burst_buffer.conf", keys.BURST_BUFFER),
         "slurmdbd.conf.5": plain("slurmdbd.conf", keys.SLURMDBD),
     }

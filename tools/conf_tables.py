@@ -34,6 +34,8 @@ SECTIONS = {
     "job_container.conf": "JOB_CONTAINER",
     "namespace.yaml": "NAMESPACE",
     "oci.conf": "OCI",
+    "acct_gather.conf": "ACCT_GATHER",
+    "burst_buffer.conf": "BURST_BUFFER",
 }
 
 DEBUG_LEVELS = "quiet fatal error info verbose debug debug2 debug3 debug4 debug5".split()
@@ -93,7 +95,8 @@ SLURM: dict[str, dict[str, object]] = {
     "JobSubmitPlugins": {
         "kind": "plugins",
         "choices": (  # python is ours
-            "all_partitions defaults logging lua partition pbs python require_timelimit".split()
+            "all_partitions defaults logging lua partition pbs python require_timelimit "
+            "throttle".split()
         ),
     },
     "KillWait": {"high": MAX16},
@@ -162,7 +165,9 @@ SLURM: dict[str, dict[str, object]] = {
     "SwitchType": {"choices": ["switch/hpe_slingshot", "switch/nvidia_imex"]},
     "TaskPlugin": {"kind": "plugins"},
     "TCPTimeout": {"low": 1, "high": MAX16},
-    "TopologyPlugin": {"choices": ["topology/block", "topology/flat", "topology/tree"]},
+    "TopologyPlugin": {
+        "choices": [f"topology/{kind}" for kind in ("block", "flat", "ring", "tree")]
+    },
     "TreeWidth": {"low": 1, "high": MAX16},
     "UnkillableStepTimeout": {"default": str(NO_VALUE)},
     "UrlParserType": {"default": ""},
@@ -375,6 +380,45 @@ OCI: dict[str, dict[str, object]] = {
     "SyslogDebug": {"kind": "string"},
 }
 
+_SERIES = "All None Energy Filesystem Network Task".split()
+# Slurm's longest time of a function of burst_buffer.lua is 24 days.
+_LONGEST = {"low": 1, "high": 2_073_600}
+BURST_BUFFER: dict[str, dict[str, object]] = {
+    "AllowUsers": {"kind": "list", "default": ""},
+    "CreateBuffer": {"kind": "string"},
+    "DefaultPool": {"kind": "string", "default": ""},
+    "DenyUsers": {"kind": "list"},
+    "Directive": {"kind": "string", "default": "BB_LUA"},
+    "Flags": {
+        "kind": "list",
+        "default": "DisablePersistent",
+        "choices": (
+            "DisablePersistent EmulateCray EnablePersistent PrivateData TeardownFailure".split()
+        ),
+    },
+    "GetSysState": {"kind": "string"},
+    "GetSysStatus": {"kind": "string"},
+    "OtherTimeout": _LONGEST,
+    "PollInterval": {"low": 1, "high": 86400},
+    "StageInTimeout": _LONGEST,
+    "StageOutTimeout": _LONGEST,
+    "ValidateTimeout": {"low": 1, "high": 3600},
+}
+ACCT_GATHER: dict[str, dict[str, object]] = {
+    "EnergyIPMIFrequency": {"low": 1, "high": 3600},
+    "EnergyIPMIPowerSensors": {"kind": "string", "default": ""},
+    "EnergyIPMITimeout": {"low": 1, "high": 3600},
+    "InfinibandOFEDPort": {"low": 1, "high": 255},
+    "ProfileHDF5Default": {"default": "", "choices": _SERIES},
+    "ProfileInfluxDBDefault": {"default": "", "choices": _SERIES},
+    "ProfileInfluxDBExtraTags": {"choices": "cluster sluid uid user".split()},
+    "ProfileInfluxDBFlags": {"choices": ["grouped_fields"]},
+    "ProfileInfluxDBFrequency": {"low": 1, "high": 3600},
+    "ProfileInfluxDBHost": {"kind": "string"},
+    "ProfileInfluxDBRTPolicy": {"default": ""},
+    "ProfileInfluxDBTimeout": {"low": 1, "high": 3600},
+}
+
 # Keys that exist in Slurm's output or files but not in the list of documented keys.
 EXTRA_SLURM = [
     ("SlurmrestdHttpAuthParameters", "list", "HTTP listener authentication of the REST daemon"),
@@ -426,7 +470,7 @@ PYTHON_TYPE = {
     "minutes": "int",
     "microseconds": "int",
     "mem_mib": "int",
-    "percent": "int",
+    "percent": "float",
     "duration": "int",
     "duration_s": "int",
     "rate": "int",
@@ -436,6 +480,11 @@ PYTHON_TYPE = {
     "gres": "tuple[NodeGres, ...]",
 }
 SPELLING = {
+    "IPMI": "Ipmi",
+    "HDF5": "Hdf5",
+    "InfluxDB": "Influxdb",
+    "RTPolicy": "RtPolicy",
+    "OFED": "Ofed",
     "PrEp": "Prep",
     "GPU": "Gpu",
     "CPUs": "Cpus",
@@ -573,6 +622,7 @@ OUR_OPTIONS = {
     "SchedulerParameters": [
         ("bf_reserve_depth", "int", 0, 4294967293),
         ("bf_smart", "flag", 0, 4294967293),
+        ("jobs_per_user_per_hour", "int", 1, 4294967293),  # of job_submit/throttle, undocumented
     ],
     "SlurmctldParameters": [
         ("fence_program", "text", 0, 0),
@@ -631,6 +681,8 @@ def modules() -> dict[Path, str]:
         "JOB_CONTAINER": ("job_container.conf", "parameter", JOB_CONTAINER),
         "NAMESPACE": ("namespace.yaml", "parameter", NAMESPACE),
         "OCI": ("oci.conf", "parameter", OCI),
+        "ACCT_GATHER": ("acct_gather.conf", "parameter", ACCT_GATHER),
+        "BURST_BUFFER": ("burst_buffer.conf", "parameter", BURST_BUFFER),
     }
     for constant, (file, section, overrides) in others.items():
         tables[constant] = rows(facts_of(file)[section], overrides)
@@ -672,6 +724,8 @@ def modules() -> dict[Path, str]:
         ("PARTITION", "PartitionParameters", "The keys of a PartitionName line."),
         ("CGROUP", "CgroupParameters", "The keys of cgroup.conf."),
         ("SLURMDBD", "SlurmdbdParameters", "The keys of slurmdbd.conf."),
+        ("ACCT_GATHER", "AcctGatherParameters", "The keys of acct_gather.conf."),
+        ("BURST_BUFFER", "BurstBufferParameters", "The keys of burst_buffer.conf."),
     ):
         out += record_lines(tables[constant], name, doc)
     texts["records.py"] = out

@@ -1,4 +1,4 @@
-"""The manual pages of daemons and of `pyslurm-ng`, with their own lists of options."""
+"""The manual pages of daemons, of PAM's module and of `pyslurm-ng`, with their options."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from man_sources import paragraphs, source
 from roff import Page
 
 from pyslurm_ng import __version__
+from pyslurm_ng.cli import pam_adopt
 from pyslurm_ng.ctld import __main__ as slurmctld
 from pyslurm_ng.d import __main__ as slurmd
 from pyslurm_ng.dbd import options as slurmdbd
@@ -40,16 +41,39 @@ def daemon_page(name: str) -> Page:
     for paragraph in paragraphs(text["description"]):
         page.paragraph(paragraph)
     page.heading("OPTIONS")
-    for tag, text in options_of(USAGES[name]):
-        page.item(tag, text)
+    for tag, purpose in options_of(USAGES[name]):
+        page.item(tag, purpose)
+    page.heading("EXAMPLE")
+    page.example(text["example"])
     page.heading("SEE ALSO")
     page.paragraph("slurm.conf(5), scontrol(1), sdiag(1)")
     return page
 
 
+def pam_page() -> Page:
+    """Return the page of PAM's module and its program, with the words that both take."""
+    text = source("pam_pyslurm_adopt.8")
+    page = Page("pam_pyslurm_adopt", 8, __version__, text["summary"])
+    page.heading("SYNOPSIS")
+    page.synopsis("pam_pyslurm_adopt.so", text["synopsis"])
+    page.heading("DESCRIPTION")
+    for paragraph in paragraphs(text["description"]):
+        page.paragraph(paragraph)
+    page.heading("WORDS")
+    known = {name: "|".join(values) for name, values in pam_adopt.ACTIONS.items()}
+    known |= dict.fromkeys(pam_adopt.NAMES, "NAME") | {"conf": "FILE", "program": "FILE"}
+    for name, values in known.items():
+        usual = [f"Default: {values.partition('|')[0]}."] if "|" in values else []
+        page.item(f"{name}={values}", text["words"][name], *usual)
+    page.heading("SEE ALSO")
+    page.paragraph(text["see_also"])
+    return page
+
+
 def management_page() -> Page:
     """Return the page of `pyslurm-ng`, from the help texts of its options."""
-    page = Page("pyslurm-ng", 1, __version__, source("pyslurm-ng.1")["summary"])
+    text = source("pyslurm-ng.1")
+    page = Page("pyslurm-ng", 1, __version__, text["summary"])
     context = click.Context(commands)
     verbs = commands.list_commands(context)
     page.heading("SYNOPSIS")
@@ -63,6 +87,8 @@ def management_page() -> Page:
             if not isinstance(option, click.Option):
                 continue  # the help text names the words that follow
             page.item(", ".join(option.opts) + _value(option, command), *_about(option))
+    page.heading("EXAMPLE")
+    page.example(text["example"])
     return page
 
 
@@ -86,4 +112,5 @@ def _about(option: click.Option) -> list[str]:
 def pages() -> dict[str, Page]:
     """Return the pages by file name."""
     all_pages = {f"{name}.8": daemon_page(name) for name in USAGES}
+    all_pages["pam_pyslurm_adopt.8"] = pam_page()
     return {**all_pages, "pyslurm-ng.1": management_page()}

@@ -187,6 +187,14 @@ StorageLoc=/var/spool/slurmdbd/accounting.sqlite
 #StorageLoc=slurm_acct_db
 """
 
+ACCT_GATHER = """\
+# acct_gather.conf: how power and traffic are read, and where profiles of jobs go. AcctGather* of
+# slurm.conf says which of it is used. It may hold a password: chmod 600, owned by root.
+
+# A directory of root's that all nodes and the users share; each user gets one of their own in it.
+#ProfileHDF5Dir=/shared/profiles
+"""
+
 RULE = "# " + "-" * 97
 
 
@@ -247,6 +255,9 @@ def main() -> None:
         "cgroup": CGROUP + key_text(tables.CGROUP, CGROUP, "Every other key", "cgroup"),
         "slurmdbd": SLURMDBD + key_text(tables.SLURMDBD, SLURMDBD, "Every other key", "slurmdbd"),
     }
+    files["acct_gather"] = ACCT_GATHER + key_text(
+        tables.ACCT_GATHER, ACCT_GATHER, "Every other key", "acct_gather"
+    )
     for name, text in files.items():
         path = ROOT / "etc" / f"{name}.conf.example"
         path.parent.mkdir(exist_ok=True)

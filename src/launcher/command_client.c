@@ -256,6 +256,54 @@ static int is_at_work(const char *base)
                  (now.tv_nsec - facts.st_mtim.tv_nsec) / 1000000) <= PATIENCE_MS;
 }
 
+/* Whether a process is using a processor or waiting for one. */
+static int is_running(long pid)
+{
+    char path[64], text[512], *end;
+    ssize_t size;
+    int fd;
+
+    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    size = read(fd, text, sizeof text - 1);
+    close(fd);
+    text[size < 0 ? 0 : size] = '\0';
+    end = strrchr(text, ')');
+    return end != NULL && end[1] == ' ' && end[2] == 'R';
+}
+
+/* Whether a server or one of its children would answer if it got a processor: on a machine with
+ * many more programs than processors both children may wait for one. */
+static int waits_for_processor(int fd)
+{
+    struct ucred peer;
+    socklen_t size = sizeof peer;
+    char path[64], text[8192], *next = text, *end;
+    ssize_t count;
+    long pid;
+    int children;
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
+        return 0;
+    if (is_running(peer.pid))
+        return 1;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)peer.pid, (int)peer.pid);
+    children = open(path, O_RDONLY | O_CLOEXEC);
+    if (children < 0)
+        return 0;
+    count = read(children, text, sizeof text - 1);
+    close(children);
+    text[count < 0 ? 0 : count] = '\0';
+    while ((pid = strtol(next, &end, 10)) > 0 && end != next) {
+        if (is_running(pid))
+            return 1;
+        next = end;
+    }
+    return 0;
+}
+
 /* A server that does not answer is replaced: it ends when its socket is gone, and the next commands
  * start another. */
 static void give_up_server(const char *base)
@@ -421,11 +469,12 @@ static void forward(int number)
     errno = kept;
 }
 
-static void forward_signals(void)
+/* Set the handler of each signal that a child is sent. */
+static void handle_signals(void (*handler)(int))
 {
     static const int numbers[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,  SIGUSR1, SIGUSR2,
                                   SIGALRM, SIGTSTP, SIGCONT, SIGWINCH};
-    struct sigaction action = {.sa_handler = forward, .sa_flags = SA_RESTART}, before;
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART}, before;
 
     sigfillset(&action.sa_mask);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
@@ -451,7 +500,7 @@ static int is_told(int fd, const char *base, int *given)
 {
     struct command_report report;
     for (int waited_ms = 0; wait_for(fd, PATIENCE_MS) == 0;) {
-        if (!is_at_work(base)) {
+        if (!is_at_work(base) && !waits_for_processor(fd)) {
             give_up_server(base);
             return 0;
         }
@@ -467,9 +516,11 @@ static int let_run(int fd, const char *name)
     struct command_report report;
 
     /* From here on the command is begun once, there. */
-    forward_signals();
-    if (send(fd, GO, sizeof GO, MSG_NOSIGNAL) != sizeof GO)
+    handle_signals(forward);
+    if (send(fd, GO, sizeof GO, MSG_NOSIGNAL) != sizeof GO) {
+        handle_signals(SIG_DFL);
         return RUN_DIRECTLY;
+    }
     wait_for(fd, -1);
     if (!receive_report(fd, &report, NULL)) {
         /* A signal ended it, and the server had ended before. */

@@ -2,6 +2,9 @@
 #ifndef PYSLURM_COMMAND_CLIENT_H
 #define PYSLURM_COMMAND_CLIENT_H
 
+/* In the environment of the launcher: the descriptor that `run_by_server` gave for a server. */
+#define LOCK_VARIABLE "PYSLURM_COMMAND_LOCK"
+
 /* What the caller does next. */
 #define RUN_DIRECTLY (-1)
 

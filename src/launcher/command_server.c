@@ -4,6 +4,7 @@
  * the launcher was called with, and runs the command (`run_command` of
  * src/pyslurm_ng/command_server.py). The server itself runs no command and keeps nothing of any
  * but the names of the modules that it needed: they are imported before the next child is forked.
+ * A child whose command left nothing behind may run the next one, too (ADR 0114).
  *
  * Why in C: done in Python, taking over cost more than a squeue's own work, since each object that
  * is touched after a fork costs a copy of its page. See ADR 0086.
@@ -15,6 +16,7 @@
 #include "command_protocol.h"
 #include "command_server.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -31,6 +33,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -45,7 +48,10 @@
 #define IDLE_MS (300 * 1000)
 #define MOST_MEMORY (256u << 20)
 #define MOST_SOURCES 1024
-#define MOST_CHILDREN 512
+#define MOST_CHILDREN 2048
+#define MOST_COMMANDS 200     /* of one child: what its commands did not free ends with it */
+#define MOST_GROWTH_KIB 16384 /* of one child's memory */
+#define NEXT_MS 1000          /* a child that has run a command waits no longer for another */
 #define MOST_SPANS 2048
 #define MOST_NAMED (1 << 15)
 #define LESSONS 5 /* how many commands say which memory they wrote, after each new module */
@@ -57,7 +63,7 @@ struct server {
     int told, tell;  /* packets of children: "taken", "stale" or "import NAME ..." */
     int ends, alive; /* a pipe nobody writes to: its end is that of the server */
     int ended;       /* readable when a child has ended */
-    int ready;       /* how many children wait */
+    int ready;       /* how many of `children` wait */
     int lessons;     /* how many more commands are to say which memory they wrote */
     PyObject *module;
 };
@@ -82,11 +88,12 @@ static int written_count, code_count;
 static uint64_t named[MOST_NAMED]; /* addresses of pages, as lessons name them */
 static int named_count;
 
-/* The children that run commands, and their launchers' connections: a child that ends by a signal
- * reports nothing, so the server does. */
+/* The children, and the connections of those launchers whose commands they run: a child that ends by
+ * a signal reports nothing, so the server does. */
 static struct {
     pid_t pid;
-    int launcher;
+    int launcher; /* -1: it waits for one */
+    int has_run;
 } children[MOST_CHILDREN];
 static int child_count;
 
@@ -108,15 +115,17 @@ static void bring_pages(const struct server *server)
         madvise((void *)span->start, span->bytes, MADV_POPULATE_READ);
 }
 
-static int accept_launcher(const struct server *server)
+/* Return the connection of a launcher; -1 at the server's end, or when none has come in time. */
+static int accept_launcher(const struct server *server, int limit_ms)
 {
     struct pollfd both[2] = {{server->listener, POLLIN, 0}, {server->ends, POLLIN, 0}};
     struct ucred peer;
     socklen_t size = sizeof peer;
-    int launcher;
+    int launcher, ready;
 
     for (;;) {
-        if (poll(both, 2, -1) < 0 && errno != EINTR)
+        ready = poll(both, 2, limit_ms);
+        if (ready == 0 || (ready < 0 && errno != EINTR))
             return -1;
         launcher = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC);
         if (launcher >= 0) {
@@ -260,7 +269,8 @@ static int send_with(int socket, const void *bytes, size_t count, const int *giv
 /* Say that all is taken over, and wait for the launcher's word. From then on this process ends
  * with the launcher: the kernel kills it when nobody is left who could write to `life`. It would kill
  * for a packet, too, even for GO if that is announced a moment after it was received; so this is a
- * pipe of its own, and nothing is ever written to it. */
+ * pipe of its own, and nothing is ever written to it. Returns its reading end, -1 where the command is
+ * not to begin. */
 static int begin(int launcher)
 {
     struct command_report report = {PROTOCOL_MAGIC, 0, 0};
@@ -282,7 +292,7 @@ static int begin(int launcher)
     fcntl(life[0], F_SETSIG, SIGKILL);
     fcntl(life[0], F_SETFL, fcntl(life[0], F_GETFL) | O_ASYNC);
     gone.fd = life[0];
-    return poll(&gone, 1, 0) == 0 ? 0 : -1;
+    return poll(&gone, 1, 0) == 0 ? life[0] : -1;
 }
 
 /* Return the texts from `first` on as a list of bytes. */
@@ -302,46 +312,157 @@ static int tell_taken(const struct server *server, int launcher)
     return send_with(server->tell, word, size, &launcher, 1);
 }
 
-static void run_child(struct server *server)
+/* How many entries a directory of /proc/self has. */
+static int count_entries(const char *path)
+{
+    DIR *entries = opendir(path);
+    int count = 0;
+
+    while (entries != NULL && readdir(entries) != NULL)
+        count++;
+    if (entries != NULL)
+        closedir(entries);
+    return count;
+}
+
+/* What a command may leave behind that the next one would meet, and that is not taken over anew. */
+struct traces {
+    int descriptors, threads, niceness;
+    long most_kib;
+};
+
+static struct traces find_traces(void)
+{
+    struct rusage used;
+
+    getrusage(RUSAGE_SELF, &used);
+    return (struct traces){count_entries("/proc/self/fd"), count_entries("/proc/self/task"),
+                           getpriority(PRIO_PROCESS, 0), used.ru_maxrss};
+}
+
+/* Whether a command has left nothing, of what can be seen from outside of Python. */
+static int left_nothing(const struct traces *first)
+{
+    const struct itimerval none = {0};
+    struct traces now = find_traces();
+
+    setitimer(ITIMER_REAL, &none, NULL);
+    return now.descriptors == first->descriptors && now.threads == first->threads &&
+           now.niceness == first->niceness && now.most_kib <= first->most_kib + MOST_GROWTH_KIB &&
+           waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD;
+}
+
+/* Give back all that belongs to the command before its launcher hears of its end: whoever waits for the
+ * end of its output, or unmounts its directory, finds nothing of it here. */
+static int let_go(int life)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    if (null < 0 || chdir("/") != 0)
+        return -1;
+    for (int number = 0; number < 3; number++)
+        if (dup2(null, number) < 0)
+            return -1;
+    close(null);
+    close(life);
+    return 0;
+}
+
+/* Wait until the launcher has ended. It may forward a signal until then, which is not for the next
+ * command. Returns -1 where one has come. */
+static int see_off(int launcher)
+{
+    struct pollfd gone = {launcher, POLLIN, 0};
+
+    while (poll(&gone, 1, -1) < 0 && errno == EINTR)
+        ;
+    close(launcher);
+    return PyErr_CheckSignals();
+}
+
+/* Whether the process may run another command after this one, if nothing is left of it. Where it may
+ * not, it holds nothing of the server any more: what the command forks would hold it, too. */
+static int may_repeat(const struct server *server, PyObject *argv)
+{
+    PyObject *answer = PyObject_CallMethod(server->module, "may_repeat", "O", argv);
+    int is_true = answer != NULL && PyObject_IsTrue(answer) == 1;
+
+    Py_XDECREF(answer);
+    if (!is_true) {
+        close(server->listener);
+        close(server->ends);
+    }
+    return is_true;
+}
+
+/* Run one command; returns only if the next may be run here. */
+static void run_one(struct server *server, int launcher, const struct traces *first, int teaches)
 {
     static char packet[MOST_REQUEST_BYTES] __attribute__((aligned(16)));
     const struct command_request *request = (struct command_request *)packet;
     const struct command_report accepted = {PROTOCOL_MAGIC, 0, 0}, failed = {PROTOCOL_MAGIC, 0, 1};
-    int launcher, descriptors[4];
-    char **texts;
+    struct command_report ended = accepted;
+    static char **texts;
+    int descriptors[4], life;
+    char word[32];
+    PyObject *code, *argv;
     size_t size;
+    int repeats;
+
+    if (tell_taken(server, launcher) != 0 || send(launcher, &accepted, sizeof accepted, MSG_NOSIGNAL) < 0)
+        _exit(1);
+    size = receive_request(launcher, packet, descriptors);
+    free(texts);
+    if (size == 0 || (texts = split_texts(packet, size)) == NULL ||
+        take_over(request, descriptors) != 0 || (life = begin(launcher)) < 0)
+        _exit(1);
+    environ = texts + request->argument_count;
+    argv = as_list(texts, request->argument_count);
+    repeats = may_repeat(server, argv);
+    code = PyObject_CallMethod(server->module, "run_command", "NNKiiiii", argv,
+                               as_list(texts + request->argument_count, request->variable_count),
+                               (unsigned long long)request->ignored, (int)request->session,
+                               launcher, server->tell, teaches, repeats);
+    if (code == NULL) {
+        PyErr_Print();
+        send(launcher, &failed, sizeof failed, MSG_NOSIGNAL);
+        _exit(1);
+    }
+    ended.number = (int)PyLong_AsLong(code);
+    Py_DECREF(code);
+    if (let_go(life) != 0 || send(launcher, &ended, sizeof ended, MSG_NOSIGNAL) < 0 ||
+        see_off(launcher) != 0 || !left_nothing(first))
+        _exit(0);
+    size = snprintf(word, sizeof word, "free %d", (int)getpid());
+    if (send(server->tell, word, size, MSG_NOSIGNAL) != (ssize_t)size)
+        _exit(0);
+}
+
+static void run_child(struct server *server)
+{
+    struct traces first;
+    int launcher;
 
     close(server->lock);
     close(server->alive);
     close(server->told);
     close(server->ended);
     for (int i = 0; i < child_count; i++)
-        close(children[i].launcher);
+        if (children[i].launcher >= 0)
+            close(children[i].launcher);
     bring_pages(server);
-    launcher = accept_launcher(server);
-    if (launcher < 0)
-        _exit(0);
-    if (!are_sources_fresh()) {
-        send(server->tell, "stale", 5, MSG_NOSIGNAL);
-        _exit(1);
+    first = find_traces();
+    for (int count = 0; count < MOST_COMMANDS; count++) {
+        launcher = accept_launcher(server, count == 0 ? -1 : NEXT_MS);
+        if (launcher < 0)
+            _exit(0);
+        if (!are_sources_fresh()) {
+            send(server->tell, "stale", 5, MSG_NOSIGNAL);
+            _exit(1);
+        }
+        run_one(server, launcher, &first, count == 0 && server->lessons > 0);
     }
-    if (tell_taken(server, launcher) != 0 || send(launcher, &accepted, sizeof accepted, MSG_NOSIGNAL) < 0)
-        _exit(1);
-    close(server->listener);
-    close(server->ends);
-    size = receive_request(launcher, packet, descriptors);
-    if (size == 0 || (texts = split_texts(packet, size)) == NULL ||
-        take_over(request, descriptors) != 0 || begin(launcher) != 0)
-        _exit(1);
-    environ = texts + request->argument_count;
-    PyObject_CallMethod(server->module, "run_command", "NNKiiii",
-                        as_list(texts, request->argument_count),
-                        as_list(texts + request->argument_count, request->variable_count),
-                        (unsigned long long)request->ignored, (int)request->session, launcher,
-                        server->tell, server->lessons > 0);
-    PyErr_Print();
-    send(launcher, &failed, sizeof failed, MSG_NOSIGNAL);
-    _exit(1);
+    _exit(0);
 }
 
 /* ---- In the server ------------------------------------------------------------------------ */
@@ -412,9 +533,7 @@ static int keep_ready(struct server *server)
 {
     pid_t pid;
 
-    if (server->ready >= READY_CHILDREN)
-        return 0;
-    for (; server->ready < READY_CHILDREN; server->ready++) {
+    while (server->ready < READY_CHILDREN && child_count < MOST_CHILDREN) {
         PyOS_BeforeFork();
         pid = fork();
         if (pid == 0) {
@@ -424,6 +543,10 @@ static int keep_ready(struct server *server)
         PyOS_AfterFork_Parent();
         if (pid < 0)
             return server->ready ? 0 : -1;
+        children[child_count].pid = pid;
+        children[child_count].has_run = 0;
+        children[child_count++].launcher = -1;
+        server->ready++;
     }
     return 0;
 }
@@ -487,16 +610,23 @@ static void find_code(void)
         fclose(maps);
 }
 
-/* A child runs a command from now on. */
+/* A child runs a command from now on, of this launcher; or waits for another one: -1. */
 static void note_child(struct server *server, pid_t pid, int launcher)
 {
-    server->ready--;
-    if (child_count == MOST_CHILDREN || pid <= 0) {
-        close(launcher); /* if it ends by a signal, its launcher takes that for SIGKILL */
-        return;
-    }
-    children[child_count].pid = pid;
-    children[child_count++].launcher = launcher;
+    for (int i = 0; i < child_count; i++)
+        if (children[i].pid == pid) {
+            if (children[i].launcher >= 0)
+                close(children[i].launcher);
+            else
+                server->ready--;
+            children[i].launcher = launcher;
+            children[i].has_run = 1;
+            if (launcher < 0)
+                server->ready++;
+            return;
+        }
+    if (launcher >= 0)
+        close(launcher);
 }
 
 /* Take one packet of a child; returns 0 where there is none, -1 where the server is to end. */
@@ -525,6 +655,8 @@ static int hear(struct server *server)
         memcpy(&launcher, CMSG_DATA(head), sizeof launcher);
         note_child(server, atoi(text + 6), launcher);
         futimens(server->lock, NULL); /* launchers that wait see that the server is at work */
+    } else if (strncmp(text, "free ", 5) == 0) {
+        note_child(server, atoi(text + 5), -1);
     } else if (strncmp(text, "written ", 8) == 0) {
         learn(server, text + 8, size - 8);
     } else if (strncmp(text, "import ", 7) == 0) {
@@ -553,9 +685,12 @@ static int reap(struct server *server)
         for (int i = 0; i < child_count; i++)
             if (children[i].pid == pid) {
                 report.number = WTERMSIG(status);
-                if (WIFSIGNALED(status))
+                if (WIFSIGNALED(status) && children[i].launcher >= 0)
                     send(children[i].launcher, &report, sizeof report, MSG_NOSIGNAL | MSG_DONTWAIT);
-                close(children[i].launcher);
+                if (!children[i].has_run)
+                    return 0; /* the next would be killed, too */
+                note_child(server, pid, -1);
+                server->ready--;
                 children[i] = children[--child_count];
             }
     }
@@ -574,7 +709,7 @@ static int wait_for_children(struct server *server)
     struct pollfd both[2] = {{server->told, POLLIN, 0}, {server->ended, POLLIN, 0}};
     int more, ready = poll(both, 2, IDLE_MS);
 
-    if (ready == 0 && child_count == 0)
+    if (ready == 0 && child_count == server->ready)
         return 0;
     while ((more = hear(server)) > 0)
         ;

@@ -1,4 +1,5 @@
-/* One program under many names: it runs the Python behind the name it was started by.
+/* One program under many names: it runs the Python behind the name it was started by. Daily commands
+ * begin as a smaller one (command.c).
  *
  * Why not scripts: ps, pidof, /proc/PID/exe and init scripts look for a program called slurmctld,
  * and an interpreter that is told its paths instead of searching for them starts some 1.5 ms sooner,
@@ -316,15 +317,22 @@ static void start(int argc, char **argv, int as_interpreter)
     give_directory("encodings", PYSLURM_STDLIB_DIR "/encodings");
 }
 
+/* Return the lock with which to start a command server; -1 where none is to be started. */
+static int take_lock(void)
+{
+    const char *text = getenv(LOCK_VARIABLE);
+    int lock = text == NULL ? -1 : atoi(text);
+
+    unsetenv(LOCK_VARIABLE);
+    return lock > 2 && fcntl(lock, F_SETFD, FD_CLOEXEC) == 0 ? lock : -1;
+}
+
 int main(int argc, char **argv)
 {
     PyObject *module;
-    int lock, code;
+    int lock = take_lock();
 
     find_self();
-    code = run_by_server(name, argc, argv, &lock);
-    if (code != RUN_DIRECTLY)
-        return code;
     find_ours();
     PyImport_FrozenModules = frozen;
     if (strcmp(name, "pyslurm-python") == 0) {

@@ -33,14 +33,30 @@ def main() -> None:
 
 
 def run(name: str, lock: int = -1) -> None:
-    """Run `main(argv)` of the module behind `name` and leave the process with what it returns.
+    """Run a command or daemon and leave the process with its exit code.
 
-    `argv` is without the program's name. A traceback is for developers (PYSLURM_DEBUG=1); a user
-    sees one line. The interpreter is not taken down: at this point that would only cost time.
+    The interpreter is not taken down: at this point that would only cost time.
 
     Args:
         lock: the descriptor of the lock with which to start the user's command server; -1 where
             none is to be started.
+    """
+    status = finish(name)
+    if lock >= 0 and not status:
+        # The srun of a job that is being cancelled fails. A server that began then would miss the
+        # job's SIGTERM, and the job would be COMPLETING for KillWait.
+        # The module is loaded by its name like other programs: it runs commands by this module.
+        __import__("pyslurm_ng.command_server_start", None, None, ["start"]).start(lock)
+    if report_end is not None:
+        report_end(False, status)
+    os._exit(status)
+
+
+def finish(name: str) -> int:
+    """Run `main(argv)` of the module behind `name`, and return the exit code; 0 to 255.
+
+    `argv` is without the program's name. A traceback is for developers (PYSLURM_DEBUG=1); a user
+    sees one line. A command that ends by a signal leaves the process here.
     """
     sys.argv[0] = name
     if sys.stdout is None:  # closed by the caller, who wants no output
@@ -63,13 +79,7 @@ def run(name: str, lock: int = -1) -> None:
         import atexit
 
         atexit._run_exitfuncs()
-    status = _flush(name, code)
-    if lock >= 0:
-        # Loaded by its name like other programs: it runs commands by this module.
-        __import__("pyslurm_ng.command_server_start", None, None, ["start"]).start(lock)
-    if report_end is not None:
-        report_end(False, status)
-    os._exit(status)
+    return _flush(name, code)
 
 
 def _flush(name: str, code: object) -> int:

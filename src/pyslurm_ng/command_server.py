@@ -15,12 +15,12 @@ from io import BufferedWriter, FileIO, TextIOWrapper
 from pyslurm_ng import _run
 from pyslurm_ng.cli import session_id
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import NoReturn
-
 _MAGIC = 0x32736370  # PROTOCOL_MAGIC of src/launcher/command_protocol.h
 _UNCOLLECTED = ("srun",)
+REPEATABLE = frozenset((b"sbatch", b"scancel", b"squeue", b"sinfo", b"sacct", b"scontrol"))
+"""Commands that keep nothing in their modules: after one of them, its process may run the next."""
+_DOCUMENTS = (b"--js", b"--y")
+"""How --json and --yaml begin: whole documents are kept in memory."""
 _NOT_SHARED = frozenset(("hashlib", "_hashlib", "ssl", "_ssl", "readline", "locale", "_locale"))
 """Modules that read variables of the environment when they are imported."""
 
@@ -63,6 +63,11 @@ def bring(names: str) -> bool:
     return all(os.stat(path).st_mtime_ns < begun_ns for path in files if path)
 
 
+def may_repeat(argv: list[bytes]) -> bool:
+    """Return whether the process of a command may run another one, if it left nothing."""
+    return argv[0] in REPEATABLE and not any(word.startswith(_DOCUMENTS) for word in argv)
+
+
 def run_command(
     argv: list[bytes],
     variables: list[bytes],
@@ -71,8 +76,13 @@ def run_command(
     launcher: int,
     tell: int,
     teaches: int,
-) -> "NoReturn":
-    """Run a command in a child that has taken over everything else; leaves the process.
+    repeats: int,
+) -> int:
+    """Run a command in a child that has taken over everything else.
+
+    Returns:
+        The exit code, if the process may run another command. In all other cases it is left here,
+        and the launcher is told.
 
     Args:
         argv: the command's name and arguments.
@@ -82,8 +92,10 @@ def run_command(
         launcher: the socket that takes how the command ended.
         tell: where the server learns which modules were needed.
         teaches: whether it learns which memory was written, too.
+        repeats: what `may_repeat` said.
     """
     shared = len(sys.modules)
+    handlers = _handlers()
 
     def report_end(is_signal: bool, number: int) -> None:
         try:
@@ -112,10 +124,22 @@ def run_command(
         errors="backslashreplace",
         line_buffering=True,
     )
-    if sys.argv[0] in _UNCOLLECTED:
-        gc.enable()
-    _run.run(sys.argv[0])
-    raise AssertionError("a command leaves the process")
+    name = sys.argv[0]
+    if not repeats:
+        if name in _UNCOLLECTED:
+            gc.enable()
+        _run.run(name)
+    status = _run.finish(name)
+    plugins = sys.modules.get("pyslurm_ng.cli.submit.plugins")
+    has_plugins = plugins is not None and plugins.has_plugins()
+    if status or teaches or has_plugins or len(sys.modules) != shared or _handlers() != handlers:
+        report_end(False, status)
+        os._exit(status)
+    return status
+
+
+def _handlers() -> "list[object]":
+    return [signal.getsignal(number) for number in range(1, 32)]
 
 
 def _written_memory() -> bytes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from pyslurm_ng.base.errors import TEXTS, Errno, Reject, RequestError, error_text
@@ -22,6 +24,8 @@ from pyslurm_ng.base.errors import TEXTS, Errno, Reject, RequestError, error_tex
         ),
         (Errno.ESLURM_DEPENDENCY, "Job dependency problem"),
         (Errno.ESLURM_INVALID_ARRAY, "Invalid job array specification"),
+        (9999, "Unknown error 9999"),
+        (-5, "Unknown negative error number"),
         (
             Errno.SLURMCTLD_COMMUNICATIONS_CONNECTION_ERROR,
             "Unable to contact slurm controller (connect failure)",
@@ -52,3 +56,9 @@ def test_an_unknown_number_says_so() -> None:
 def test_a_full_controller_has_the_systems_text() -> None:
     """EAGAIN: the controller has MaxJobCount jobs."""
     assert error_text(11) == "Resource temporarily unavailable"
+
+
+@pytest.mark.parametrize("code", range(1, 1000))
+def test_the_systems_numbers_have_its_texts(code: int) -> None:
+    """Slurm 22.05 prints `Operation not permitted` for `return 1` of job_submit.lua."""
+    assert error_text(code) == os.strerror(code)

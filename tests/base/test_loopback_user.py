@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from pyslurm_ng.base.loopback_user import NOBODY, user_of_peer, user_of_server
+from pyslurm_ng.base.loopback_user import NOBODY, is_of_this_host, user_of_peer, user_of_server
 
 CONNECT = """
 import os, socket, sys
@@ -92,3 +92,15 @@ def test_an_address_of_one_link_is_understood() -> None:
     with socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True) as server:
         port = server.getsockname()[1]
         assert user_of_server(("fe80::1%lo", 1), ("fe80::1%lo", port)) == os.getuid()
+
+
+@pytest.mark.parametrize(
+    ("address", "is_here"),
+    [
+        ("127.0.0.1", True), ("127.0.1.1", True), ("::1", True), ("203.0.113.9", False),
+        ("2001:db8::9", False), ("fe80::9%lo", False),
+    ],
+)  # fmt: skip
+def test_addresses_of_this_host_are_known(address: str, is_here: bool) -> None:
+    """Also those that no connection comes from; addresses of documents are nobody's."""
+    assert is_of_this_host(address) is is_here

@@ -22,6 +22,7 @@ from pyslurm_ng.ctld.queries.diagnostics import show_diagnostics
 from pyslurm_ng.ctld.routes import QUERIES, RULES
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
+from pyslurm_ng.ctld.rules.permission import has_level
 from pyslurm_ng.ctld.slices import at_once
 from pyslurm_ng.ctld.soft import NodeMeasures, Soft
 from pyslurm_ng.kernels.records import pack, unpack
@@ -275,13 +276,14 @@ class LocalClient:
         """Answer a question or do a change."""
         reference = self.reference
         request = decode_request(kind, pack(fields))
-        if not {"user", "operator" if self.user.is_operator else "user"} & row(kind).roles:
+        is_special = kind not in QUERIES and kind not in RULES
+        if is_special and not has_level(row(kind).owner_rule, self.user):
             raise SlurmError(Errno.ESLURM_ACCESS_DENIED, error_text(Errno.ESLURM_ACCESS_DENIED))
         if kind == "ShowDiagnostics":
             return self._diagnostics(request)
         if isinstance(request, ShowAssociations):
             return self._associations(request)
-        if kind not in QUERIES and kind not in RULES:
+        if is_special:
             # The daemon's own: files, configuration, sockets.
             raise SlurmError(1800, "Unable to contact slurm controller (connect failure)")
         if kind in QUERIES:

@@ -16,6 +16,7 @@ SOURCE = Path(__file__).resolve().parents[2] / "src"
 LIMIT_S = 20.0
 PROGRAM = """
 import os, sys
+from pyslurm_ng.cli.step import client as client_module
 from pyslurm_ng.cli.step.client import StepClient
 from pyslurm_ng.cli.signals import Signals
 from pyslurm_ng.cli.step.streams import Labels, Sink, StepIo
@@ -28,7 +29,11 @@ if settings.pop("label", False):
     streams.labels = Labels(table.count)
 streams.in_task = settings.pop("in_task", -1)
 streams.out_task = settings.pop("out_task", -1)
+teller = settings.pop("teller", -1)
 client = StepClient(table, streams, signals, **settings)
+if teller >= 0:
+    client_module._KNOWN_S = 60.0
+    client.also_watch(teller, lambda: os.read(teller, 1) and client.step_is_over())
 words = (client.links.port, client.links.key.hex().encode())
 os.write(int(os.environ["TELL"]), b"%d %s\\n" % words)
 sys.exit(client.run())
@@ -106,6 +111,7 @@ class StepRoom:
         stdout: Any = subprocess.PIPE,
         **settings: Any,
     ) -> None:
+        """`teller` is a descriptor from which a byte comes when the controller knows the end."""
         self.nodes = nodes
         self.tasks = tasks
         self.connections: list[socket.socket] = []
@@ -115,7 +121,7 @@ class StepRoom:
             stdin=stdin,
             stdout=stdout,
             stderr=subprocess.PIPE,
-            pass_fds=(write,),
+            pass_fds=[write, settings["teller"]] if "teller" in settings else [write],
             env={**os.environ, "PYTHONPATH": str(SOURCE), "TELL": str(write)},
         )
         os.close(write)

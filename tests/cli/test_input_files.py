@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from pyslurm_ng.cli import command
 from pyslurm_ng.cli.control.show import show_hostlist
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.step.multi_prog import MultiProgError, read_programs
@@ -50,3 +52,22 @@ def test_an_endless_configuration_is_refused() -> None:
     assert [error.text for error in read_conf(ENDLESS).errors] == [
         "cannot be read: it holds more than 64 MiB"
     ]
+
+
+@pytest.mark.parametrize("text", ["", "root:x:0:0:root:/root:/bin/bash\n", "Color=blue\n"])
+def test_a_file_that_is_no_configuration_is_refused(
+    text: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """In Slurm's words, instead of a controller at a default address that does not answer."""
+    path = tmp_path / "slurm.conf"
+    path.write_text(text)
+    monkeypatch.setenv("SLURM_CONF", str(path))
+    with pytest.raises(SystemExit):
+        command.read_conf("sinfo")
+    assert capsys.readouterr().err == (
+        "sinfo: error: ClusterName needs to be specified\n"
+        "sinfo: fatal: Unable to process configuration file\n"
+    )

@@ -43,7 +43,7 @@ TABLE = (
     (["scontrol", "show", "assoc_mgr"], "UserName=alice", OWN),
 )
 NAMED = {
-    "step": "Job step 22.batch not found\n",
+    "step": "slurm_get_job_steps error: Invalid job id specified\n",
     "node": "Node n1 not found\n",
     "partition": "Partition hers not found\n",
     "reservation": "Reservation alices not found\n",
@@ -117,7 +117,7 @@ def test_a_hidden_record_is_not_found(
 ) -> None:
     """scontrol tells no difference between hidden and unknown: exit code 1."""
     printed = seen_by(site, monkeypatch, "bob", WORDS, words)
-    assert (printed.stdout, printed.code) == (NAMED[words[-2]], 1)
+    assert (printed.stdout + printed.stderr, printed.code) == (NAMED[words[-2]], 1)
 
 
 def test_a_hidden_job_is_unknown(site: ReferenceCluster, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.base.numbers import REQ_NODES_SET
 from pyslurm_ng.cli import sbatch
 from pyslurm_ng.cli.submit import submission
@@ -30,6 +31,7 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.assoc import Association, Qos, UserRecord
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState, Reason
+from pyslurm_ng.wire.client import SlurmError
 from tests.cli.reference_cluster import GOLDEN, LocalClient, ReferenceCluster, caller
 from tests.world.people import UIDS
 
@@ -540,3 +542,21 @@ def test_lines_of_other_systems_are_read_last_or_not_at_all() -> None:
 def test_a_backslash_counts_within_single_quotes(text: str, word: str) -> None:
     """Unlike in a shell."""
     assert split_directive(text, "stdin: line 2") == [word]
+
+
+def test_room_for_jobs_is_waited_for_as_in_slurm(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """22.05 at MaxJobCount: one line, two minutes of pauses, then the error's own text."""
+    pauses: list[float] = []
+    monkeypatch.setattr(time, "sleep", pauses.append)
+
+    class Full:
+        def change(self, kind: str, fields: dict[str, object]) -> dict[str, object]:
+            raise SlurmError(Errno.EAGAIN, "Resource temporarily unavailable")
+
+    with pytest.raises(SlurmError):
+        sbatch._change(Full(), {})  # type: ignore[arg-type]
+    assert pauses == list(range(1, 16))
+    lines = capfd.readouterr().err.splitlines()
+    assert lines == ["sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying"]

@@ -236,3 +236,23 @@ def test_reasons_are_sorted_as_all_lists_are(monkeypatch: pytest.MonkeyPatch) ->
         reference.now_us += 1_000_000
     printed = run_command(monkeypatch, reference, "root", ["sinfo", "-R", "-h", "-o", "%E"])
     assert printed.stdout.split() == ["n4", "n2", "n1"]
+
+
+def test_a_partition_is_inactive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The word is cut only where its column is narrow, as Slurm 22.05 does it."""
+    reference = queue()
+    closed = msgspec.structs.replace(reference.cluster.partitions["gpu"], state="INACTIVE")
+    reference.apply([ev.PartitionUpdated(at("12:08:00"), closed)])
+    words = ["sinfo", "-h", "-p", "gpu", "-o", "%a|%.5a|"]
+    assert run_command(monkeypatch, reference, "alice", words).stdout == "inactive|inact|\n"
+
+
+@pytest.mark.parametrize("words", ["-l -o %n", "-N -l -O nodes", "-R --long --format=%n"])
+def test_a_long_list_has_its_own_format(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The format of the environment does not count."""
+    printed = run_command(monkeypatch, queue(), "alice", ["sinfo", *words.split()])
+    text = (
+        "sinfo: fatal: Options -o(--format) and -l(--long) are mutually exclusive. "
+        "Please remove one and retry.\n"
+    )
+    assert (printed.stdout, printed.stderr, printed.code) == ("", text, 1)

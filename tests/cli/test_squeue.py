@@ -9,7 +9,9 @@ from pyslurm_ng.base.numbers import INFINITE, REQ_REBOOT
 from pyslurm_ng.cli.command import Table
 from pyslurm_ng.cli.listing.job_columns import ELAPSED, FIELDS, Context, eligible_us
 from pyslurm_ng.cli.listing.job_order import UNSORTABLE, node_order, sort_jobs
-from tests.cli.reference_cluster import cases, queue
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.kept_request import changed_request
+from tests.cli.reference_cluster import NOW_US, at, cases, queue
 from tests.cli.run_command import run_command
 
 # Not repeated: a suspended job, structured output (test_json), SLUIDs.
@@ -69,6 +71,28 @@ def test_formats_with_parts_left_out(
     printed = run_command(monkeypatch, queue(), "alice", ["squeue", "-j", "22", *words])
     assert (printed.stderr, printed.code) == ("", 0)
     assert printed.stdout == stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["-o", "%.1l|%.1N|%.1j|%1l"], "2:00:00|n1|t|2"),
+        (["-O", "TimeLimit:.1,Name:.1,NodeList:.1"], "2:00:00tn1"),
+    ],
+)
+def test_times_and_nodes_are_not_cut_at_their_left_column(
+    words: list[str], line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The usual `%.10M` shows 11 characters of a job that has run for ten days, as in Slurm."""
+    printed = run_command(monkeypatch, queue(), "alice", ["squeue", "-h", "-j", "22", *words])
+    assert printed.stdout == f"{line}\n"
+
+
+def test_a_reason_in_the_place_of_nodes_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be long; the width of others stays."""
+    words = ["squeue", "-h", "-S", "i", "-t", "PD,R", "-j", "22,29", "-o", "%.1R|"]
+    printed = run_command(monkeypatch, queue(), "alice", words)
+    assert printed.stdout == "n1|\n(|\n"
 
 
 def test_a_width_has_no_sign(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -332,3 +356,44 @@ def test_when_a_job_will_be_eligible() -> None:
     assert eligible_us(10, 0, 20, "afterok:1") == 0
     assert eligible_us(10, 0, 5, None) == 0
     assert eligible_us(10, 7, 20, None) == 7
+
+
+def test_disk_and_what_each_task_gets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both as `scontrol show job` writes them."""
+    reference = queue()
+    sizes = {"tmp_mib": 1 << 20, "gpus_per_task": "2", "cpus_per_task": 3}
+    changed = changed_request(reference.cluster.jobs[29].request, **sizes)
+    reference.apply([ev.JobUpdated(at("12:08:00"), 29, {}, changed)])
+    words = ["squeue", "-h", "-j", "29", "-O", "mintmpdisk:.9,tres-per-task:.20"]
+    lines = run_command(monkeypatch, reference, "alice", words).stdout
+    assert lines == "       1T    cpu=3,gres/gpu=2\n"
+    lines = run_command(monkeypatch, reference, "alice", [*words, "--noconvert"]).stdout
+    assert lines.split()[0] == "1048576M"
+
+
+@pytest.mark.parametrize("words", [["-n", "WIDE"], ["--qos=HIGH"], ["--name=Wide,nosuch"]])
+def test_names_and_qos_are_chosen_in_any_case(
+    words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Slurm 22.05 does it, and as accounts are."""
+    plain = [word.lower() for word in words]
+    command = ["squeue", "-h", "-o", "%i"]
+    printed = run_command(monkeypatch, queue(), "root", [*command, *words])
+    assert printed.stdout
+    assert printed == run_command(monkeypatch, queue(), "root", [*command, *plain])
+
+
+def test_steps_are_chosen_by_their_own_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The batch step of a job of n3 and n4 is on n3 only."""
+    words = ["squeue", "-s", "-h", "-o", "%i", "-w", "n4"]
+    assert run_command(monkeypatch, queue(), "root", words).stdout == "23.0\n"
+
+
+def test_the_end_of_a_job_without_a_limit() -> None:
+    """It is NONE where the start is known, and N/A before."""
+    context = Context(NOW_US, "cluster")
+    columns = [1, 0, 0, 1], [NOW_US, 0, 0, NOW_US], [0, NOW_US, 0, 0], [0, 0, 0, NOW_US]
+    limits = [INFINITE] * 4
+    end = FIELDS["endtime"][3]
+    cells = end(context, *columns, limits, [0] * 4)
+    assert cells[:3] == ["NONE", "NONE", "N/A"] and cells[3] not in ("NONE", "N/A")

@@ -135,6 +135,10 @@ def test_wrong_options_for_all_lines_are_told_once(
 ) -> None:
     assert submit("job.sh\n", "job.sh") == 1
     assert "only options of sbatch are allowed beside --from" in capsys.readouterr().err
+    assert submit("job.sh\njob.sh\n", "--wait") == 1
+    assert capsys.readouterr().err == (
+        "pyslurm-ng: error: --wait is for single submissions: it is not allowed here\n"
+    )
     assert submit_lines.main("missing", [], False) == 1
     assert capsys.readouterr().err == (
         "pyslurm-ng: error: --from missing: No such file or directory\n"

@@ -27,6 +27,7 @@ else:
 HERE = Path(__file__).resolve().parent
 CLIENTS: dict[str, dict[str, Any]] = tomllib.loads((HERE / "clients.toml").read_text())
 USER, ACCOUNT = "games", "science"
+ADMINISTRATOR = "news"
 RUNNERS = {".py": "python", ".sh": "bash", ".R": "Rscript"}
 SITE_CONF = Path("/etc/slurm/slurm.conf")
 LIMIT_S = 600
@@ -47,9 +48,12 @@ def cluster(directory: Path) -> Iterator[LiveCluster]:
 
     Snakemake takes SLURM_CONF out of the environment of what it starts.
     """
-    made = start(directory / "c", "--nodes", "4", "--cpus", "4", "--memory", "4000")
+    made = start(directory / "c", "--nodes", "4", "--cpus", "4", "--memory", "4000", has_web=True)
     made.out("sacctmgr", "-Qi", "add", "account", ACCOUNT)
     made.out("sacctmgr", "-Qi", "add", "user", USER, f"account={ACCOUNT}")
+    made.out(
+        "sacctmgr", "-Qi", "add", "user", ADMINISTRATOR, f"account={ACCOUNT}", "adminlevel=admin"
+    )
     is_ours = not SITE_CONF.exists()
     if is_ours:
         SITE_CONF.parent.mkdir(exist_ok=True)
@@ -88,18 +92,19 @@ def test_client_runs_unchanged(
 ) -> None:
     """Its own program says ok, and no daemon says anything of it."""
     client = CLIENTS[name]
+    user = ADMINISTRATOR if client.get("is_administrator") else USER
     install(environment, client)
     work = directory / name
     work.mkdir()
     program = work / client["program"]
     shutil.copy(HERE / "programs" / client["program"], program)
-    shutil.chown(work, USER)
+    shutil.chown(work, user)
     path = f"{environment / 'bin'}{os.pathsep}{cluster.environment['PATH']}"
-    variables = {"PATH": path, "TMPDIR": "/tmp", "USER": USER, "LOGNAME": USER}
+    variables = {"PATH": path, "TMPDIR": "/tmp", "USER": user, "LOGNAME": user}
     # runuser itself may set HOME to that of the user, where games may write nothing.
-    as_user = ["runuser", "-u", USER, "--", "env", f"HOME={work}"]
+    as_user = ["runuser", "-u", user, "--", "env", f"HOME={work}"]
     done = subprocess.run(
-        [*as_user, RUNNERS[program.suffix], program.name],
+        [*as_user, RUNNERS[program.suffix], program.name, *client.get("arguments", ())],
         cwd=work,
         env={**cluster.environment, **variables},
         capture_output=True,

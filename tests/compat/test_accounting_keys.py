@@ -88,6 +88,14 @@ def test_storage_parameters(loaded: Any) -> None:
         loaded(f"{MYSQL}StorageParameters=SSLCA=/ca.pem\n")
 
 
+@pytest.mark.parametrize("key", ["ArchiveDir", "ArchiveScript"])
+def test_what_archives_must_be_there(loaded: Any, tmp_path: Path, key: str) -> None:
+    """Records would be purged without an archive, so slurmdbd ends at once, as Slurm's."""
+    assert loaded(f"{SQLITE}{key}={tmp_path}\n").purge is not None
+    with pytest.raises(BadOptions, match=f"{key}: /no/such: No such file or directory"):
+        loaded(f"{SQLITE}{key}=/no/such\n")
+
+
 # The daemon --------------------------------------------------------------------------------------
 
 

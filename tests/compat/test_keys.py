@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.numbers import REQ_EXCLUSIVE
 from pyslurm_ng.conf.slurmdbd_conf import parse_slurmdbd_conf
 from pyslurm_ng.ctld.rules.nodes.registration import _shortage
+from pyslurm_ng.ctld.rules.update.update_partition import changed_partition
 from pyslurm_ng.daemon.log import INFO, QUIET, DaemonLog
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeFacts
+from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.sizes import job_sizes
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.policy import policy
@@ -50,6 +53,24 @@ def test_a_partition_refuses_such_a_job(line: str, request_: dict[str, object], 
     room = Site(f"{ENFORCED}{MORE} DefMemPerCPU=100 {line}")
     assert room.refused(partition="x", **request_) == code
     Site(f"{ENFORCED}{MORE} DefMemPerCPU=100").job(partition="x", **request_)
+
+
+@pytest.mark.parametrize(
+    "line", ["AllowAccounts=physics DenyAccounts=physics", "AllowQos=low DenyQos=low"]
+)
+def test_an_update_that_allows_and_denies_allows(line: str) -> None:
+    """As in slurm.conf, whoever is denied does not count beside whoever is allowed."""
+    room = Site(f"{ENFORCED}{MORE} DefMemPerCPU=100")
+    settings = dict(word.split("=") for word in line.split())
+    partition = room.cluster.partitions["x"]
+    conf = conf_of(FOUR_NODES + f"{MORE}\n")
+    changed = changed_partition(room.cluster, conf, partition, settings)
+    assert isinstance(changed, Partition)
+    room.cluster.partitions["x"] = changed
+    room.job(partition="x", account="physics", qos="low")
+    denied = msgspec.structs.replace(changed, allow_accounts=(), allow_qos=())
+    room.cluster.partitions["x"] = denied
+    room.refused(partition="x", account="physics", qos="low")
 
 
 def test_default_and_default_time() -> None:

@@ -134,7 +134,7 @@ def test_scontrol_answers(line: str, text: str, monkeypatch: pytest.MonkeyPatch)
     assert printed.code == 0 and printed.stdout.startswith(text)
 
 
-@pytest.mark.parametrize("name", ["sacctmgr", "sreport", "sstat"])
+@pytest.mark.parametrize("name", ["sreport", "sstat"])
 def test_options_without_effect_are_named(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Scripts go on, and their users see a line."""
     module = importlib.import_module(f"pyslurm_ng.cli.{name}")

@@ -11,8 +11,10 @@ import pytest
 from pyslurm_ng.d.meter import snapshot
 from pyslurm_ng.d.node.bad_setup import BadSetup
 from pyslurm_ng.d.node.node_meter import NodeMeter, settings_of
+from pyslurm_ng.d.spec.node_setup import Account
 from pyslurm_ng.d.spec.step_clocks import clocks_spec
 from pyslurm_ng.d.spec.step_meter import meter_spec
+from pyslurm_ng.d.spec.step_profile import profile_spec
 from pyslurm_ng.model.job import GresAlloc, NodeAlloc
 from tests.compat.node_room import Node
 
@@ -20,7 +22,9 @@ GATHERS = "JobAcctGatherType=jobacct_gather/linux\nGresTypes=gpu\n"
 
 
 def with_gpus(folder: Path, text: str = "") -> Node:
-    (folder / "gres.conf").write_text("Name=gpu File=/dev/nvidia[0-3]\n")
+    for number in range(4):
+        (folder / f"nvidia{number}").touch()
+    (folder / "gres.conf").write_text(f"Name=gpu File={folder}/nvidia[0-3]\n")
     return Node(folder, GATHERS + text, node="Gres=gpu:4")
 
 
@@ -101,3 +105,124 @@ def test_power_is_told_as_often_as_asked(tmp_path: Path) -> None:
 
     assert asyncio.run(told(node)) == (400, 1_000_000)
     assert asyncio.run(told(Node(tmp_path, energy))) == (0, 0)
+
+
+def test_sources_of_traffic(tmp_path: Path) -> None:
+    """The meter is told each; a step counts those that AccountingStorageTRES tracks."""
+    (tmp_path / "acct_gather.conf").write_text("InfinibandOFEDPort=2\nSysfsInterfaces=ib0,ib1\n")
+    text = (
+        "AcctGatherInterconnectType=acct_gather_interconnect/ofed,acct_gather_interconnect/sysfs\n"
+        "AcctGatherFilesystemType=acct_gather_filesystem/lustre\n"
+    )
+    node = Node(tmp_path, GATHERS + text)
+    settings = settings_of(node.setup.node)
+    assert settings is not None and settings["traffic"] == [
+        ["network", "ofed", 2], ["network", "sysfs", ["ib0", "ib1"]], ["filesystem", "lustre", 0],
+    ]  # fmt: skip
+    assert node.step()["meter"] is None
+    tracked = Node(tmp_path, f"{GATHERS}{text}AccountingStorageTRES=ic/ofed,ic/sysfs,fs/lustre")
+    meter = tracked.step()["meter"]
+    assert meter is not None and meter["traffic"] == [
+        ("ic/ofed", "network"), ("ic/sysfs", "network"), ("fs/lustre", "filesystem"),
+    ]  # fmt: skip
+
+
+def test_sensors_of_the_bmc(tmp_path: Path) -> None:
+    """EnergyIPMIPowerSensors, EnergyIPMIFrequency and EnergyIPMITimeout."""
+    (tmp_path / "acct_gather.conf").write_text(
+        "EnergyIPMIPowerSensors=Node=16,19;Socket0=16\nEnergyIPMIFrequency=7\n"
+        "EnergyIPMITimeout=3\nProfileHDF5Dir=/shared/profiles\n"
+    )
+    text = (
+        f"{GATHERS}AcctGatherEnergyType=acct_gather_energy/ipmi\n"
+        "AcctGatherProfileType=acct_gather_profile/hdf5\nJobAcctGatherFrequency=energy=5\n"
+    )
+    node = Node(tmp_path, text)
+    settings = settings_of(node.setup.node)
+    assert settings is not None
+    assert settings["ipmi_sensors"] == [["Node", [16, 19]], ["Socket0", [16]]]
+    assert (settings["ipmi_s"], settings["ipmi_limit_s"]) == (7, 3)
+    profile = profile_spec(node.setup.node, node.credential(0, profile="Energy"), Account(()), 30)
+    assert profile is not None and profile["about"]["labels"] == ["Node", "Socket0"]
+
+
+PROFILES = (
+    GATHERS + "AcctGatherProfileType=acct_gather_profile/{kind}\n"
+    "AcctGatherEnergyType=acct_gather_energy/rapl\nJobAcctGatherFrequency=task=9,energy=5\n"
+    "AcctGatherFilesystemType=acct_gather_filesystem/lustre\n"
+)
+
+
+def test_series_of_a_profile(tmp_path: Path) -> None:
+    """--profile of a step, else of its job, else ProfileHDF5Default; each as often as was said."""
+    (tmp_path / "acct_gather.conf").write_text(
+        "ProfileHDF5Dir=/shared/profiles\nProfileHDF5Default=Task\n"
+    )
+    node = Node(tmp_path, PROFILES.format(kind="hdf5"))
+
+    def every_s(asked: str = "", freq: str = "", **request: str) -> dict[str, int] | None:
+        credential = node.credential(0, **request)
+        profile = profile_spec(node.setup.node, credential, Account(()), 9, asked, freq)
+        return profile["every_s"] if profile is not None else None
+
+    assert every_s() == {"task": 9}
+    assert every_s(profile="All") == {"energy": 5, "task": 9}
+    assert every_s(profile="None") is None
+    assert every_s("Energy", profile="Task") == {"energy": 5}
+    assert every_s("All", "energy=0,filesystem=2,network=2") == {"lustre": 2, "task": 9}
+    assert every_s(profile="nonsense") is None
+    profile = node.step(profile="Task")["profile"]
+    assert profile is not None and not profile["starts_at_once"]
+    assert profile["about"]["conf"] == str(tmp_path / "acct_gather.conf")
+
+
+@pytest.mark.parametrize("kind", ["HDF5", "InfluxDB"])
+@pytest.mark.parametrize(
+    ("word", "series"),
+    [
+        ("All", ["energy", "lustre", "network", "task"]), ("None", []), ("Energy", ["energy"]),
+        ("Filesystem", ["lustre"]), ("Network", ["network"]), ("Task", ["task"]),
+        ("Task,Network", ["network", "task"]),
+    ],
+)  # fmt: skip
+def test_default_of_profiles(tmp_path: Path, kind: str, word: str, series: list[str]) -> None:
+    """ProfileHDF5Default and ProfileInfluxDBDefault: for jobs that ask for nothing."""
+    (tmp_path / "acct_gather.conf").write_text(
+        f"ProfileHDF5Dir=/shared/profiles\nProfileInfluxDBHost=db\nProfileInfluxDBDatabase=slurm\n"
+        f"SysfsInterfaces=lo\nProfile{kind}Default={word}\n"
+    )
+    text = PROFILES.format(kind=kind.lower()) + (
+        "JobAcctGatherFrequency=task=9,energy=5,network=5,filesystem=5\n"
+        "AcctGatherInterconnectType=acct_gather_interconnect/sysfs\n"
+    )
+    profile = Node(tmp_path, text).step()["profile"]
+    assert sorted(profile["every_s"] if profile is not None else []) == series
+
+
+def test_profiles_for_influxdb(tmp_path: Path) -> None:
+    """ProfileInfluxDBDefault counts there, and the process starts with the step."""
+    (tmp_path / "acct_gather.conf").write_text(
+        "ProfileInfluxDBHost=db:8086\nProfileInfluxDBDatabase=slurm\n"
+        "ProfileInfluxDBDefault=Energy\n"
+    )
+    node = Node(tmp_path, PROFILES.format(kind="influxdb"))
+    profile = node.step()["profile"]
+    assert profile is not None and profile["starts_at_once"]
+    assert profile["every_s"] == {"energy": 5}
+    assert profile["about"]["tags"]["cluster"] == "c"
+
+
+def test_h5py_is_needed_for_hdf5(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """slurmd does not start without it."""
+    (tmp_path / "acct_gather.conf").write_text("ProfileHDF5Dir=/shared/profiles\n")
+    monkeypatch.setattr("pyslurm_ng.d.node.setup.find_spec", lambda name: None)
+    with pytest.raises(BadSetup) as refused:
+        Node(tmp_path, PROFILES.format(kind="hdf5"))
+    assert "the Python package h5py is not installed" in refused.value.lines[0]
+
+
+def test_shared_memory_is_left_out(tmp_path: Path) -> None:
+    """JobAcctGatherParams=NoShared."""
+    assert Node(tmp_path, GATHERS).step()["counts_shared"]
+    node = Node(tmp_path, f"{GATHERS}JobAcctGatherParams=NoShared")
+    assert not node.step()["counts_shared"]

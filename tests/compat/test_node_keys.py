@@ -227,6 +227,17 @@ def test_a_program_has_so_long(slurmd: Any, tmp_path: Path, key: str, limits: st
     assert any(f"{path}: timeout after 1 s" in line for line in daemon.node.log.lines)
 
 
+def test_prep_plugins(slurmd: Any, tmp_path: Path) -> None:
+    """PrEpPlugins=prep/script: the programs of Prolog and Epilog run, one after the other."""
+    runs = tmp_path / "runs"
+    path = program(tmp_path, f"echo $SLURM_SCRIPT_CONTEXT $SLURM_JOB_EXIT_CODE2 >> {runs}")
+    text = f"PrEpPlugins=prep/script\nProlog={path}\nEpilog={path}"
+    daemon, credential = slurmd(text), Node(tmp_path, text).credential()
+    daemon.run(daemon.programs.prolog(RunProlog(1, 0, credential)))
+    daemon.run(daemon.programs.epilog(RunEpilog(1, 0, credential, 3 << 8)))
+    assert runs.read_text() == "prolog_slurmd\nepilog_slurmd 3:0\n"
+
+
 def test_unkillable_step_program(slurmd: Any, tmp_path: Path) -> None:
     """UnkillableStepProgram gets the job and the step of which a process outlives SIGKILL."""
     path = program(tmp_path, f"echo $SLURM_JOB_ID $SLURM_STEP_ID > {tmp_path}/told")
@@ -273,7 +284,8 @@ def test_slurmd_port(tmp_path: Path) -> None:
     identity: Any = SimpleNamespace(authenticator=object(), signer=None)
     runner: Any = SimpleNamespace(fork_receiver=None)
     hold = SimpleNamespace(hold=None)
-    actions: Any = SimpleNamespace(groups=hold, namespaces=hold)
+    namespaces = SimpleNamespace(hold=hold.hold, pin_of=lambda credential: "")
+    actions: Any = SimpleNamespace(groups=hold, namespaces=namespaces)
     unused: Any = None
 
     async def listens() -> None:
@@ -318,6 +330,21 @@ def test_node_hostname(tmp_path: Path) -> None:
         line = load_setup(Options(str(path))).line
         assert line.name == "ab"[names.split(",").index(host)]
         assert line.address == host
+
+
+def test_a_device_that_is_not_there(tmp_path: Path) -> None:
+    """slurmd names its file and does not start: a job would get a GPU that fell out."""
+    path, gpu = tmp_path / "slurm.conf", tmp_path / "gpu1"
+    lines = f"GresTypes=gpu\nNodeName=n1 CPUs={CPUS} Gres=gpu:2\n"
+    path.write_text(CONF.format(spool=tmp_path) + lines)
+    (tmp_path / "gres.conf").write_text(f"Name=gpu File=/dev/zero,{gpu}\n")
+    options = Options(str(path), node_name="n1")
+    with pytest.raises(BadSetup) as refused:
+        load_setup(options)
+    said = [f"can't stat gres.conf file {gpu}: No such file or directory"]
+    assert refused.value.lines == said
+    gpu.touch()
+    assert load_setup(options).node.devices[0].count == 2
 
 
 # Control groups ----------------------------------------------------------------------------------
@@ -371,7 +398,8 @@ def grouped(directory: Path, cgroup: str, text: str = "TaskPlugin=task/cgroup") 
     """Return a node whose control groups would be below a directory of the test's."""
     (directory / "gres.conf").write_text("Name=gpu File=/dev/zero\n")
     mount = f"CgroupMountpoint={directory}/groups\n"
-    return Node(directory, f"{text}\nGresTypes=gpu", mount + cgroup, node="Gres=gpu:1")
+    words = "Gres=gpu:1 RealMemory=2000"
+    return Node(directory, f"{text}\nGresTypes=gpu", mount + cgroup, node=words)
 
 
 @pytest.mark.parametrize(
@@ -391,7 +419,24 @@ def grouped(directory: Path, cgroup: str, text: str = "TaskPlugin=task/cgroup") 
             "memory.memsw.limit_in_bytes",
             str(150 * MIB),
         ),
-        ("ConstrainRAMSpace=yes\nMemorySwappiness=10", "memory.swappiness", "10"),
+        (
+            "ConstrainRAMSpace=yes\nConstrainSwapSpace=yes\nMemorySwappiness=10",
+            "memory.swappiness",
+            "10",
+        ),
+        ("ConstrainRAMSpace=yes\nMemorySwappiness=10", "memory.swappiness", ""),
+        ("ConstrainRAMSpace=yes\nMaxRAMPercent=2.5", "memory.limit_in_bytes", str(50 * MIB)),
+        (
+            "ConstrainSwapSpace=yes\nAllowedSwapSpace=50",
+            "memory.limit_in_bytes",
+            str(150 * MIB),
+        ),
+        (
+            "ConstrainRAMSpace=yes\nConstrainSwapSpace=yes\nMaxRAMPercent=2.5\n"
+            "AllowedSwapSpace=100\nMaxSwapPercent=1",
+            "memory.memsw.limit_in_bytes",
+            str(70 * MIB),
+        ),
         ("ConstrainDevices=yes", "devices.deny", "c 1:5 rwm"),
     ],
 )

@@ -125,13 +125,14 @@ def test_block_sizes(sizes: str, starts: bool) -> None:
 
 
 def test_topology_plugin(tmp_path: Path) -> None:
-    """topology/flat does not read topology.conf, topology/tree uses it."""
+    """topology/flat does not read topology.conf, topology/tree and topology/block use it."""
     path = tmp_path / "slurm.conf"
-    (tmp_path / "topology.conf").write_text(
-        "SwitchName=s1 Nodes=n[1-2]\nSwitchName=s2 Nodes=n[3-4]"
-    )
     leaves = {}
-    for plugin in ("flat", "tree"):
+    for plugin in ("flat", "tree", "block"):
+        unit = "Block" if plugin == "block" else "Switch"
+        (tmp_path / "topology.conf").write_text(
+            f"{unit}Name=s1 Nodes=n[1-2]\n{unit}Name=s2 Nodes=n[3-4]"
+        )
         path.write_text(f"{FOUR_NODES}TopologyPlugin=topology/{plugin}\n")
         conf = conf_of(path.read_text())
         network = topologies_of(conf, str(tmp_path))
@@ -139,9 +140,11 @@ def test_topology_plugin(tmp_path: Path) -> None:
         for event in configure(cluster, conf, START_US, list(network)):
             apply(cluster, event)
         leaves[plugin] = [
-            switch.name for topology in cluster.topologies for switch in topology.switches
+            part.name
+            for topology in cluster.topologies
+            for part in (*topology.switches, *topology.blocks)
         ]
-    assert leaves == {"flat": [], "tree": ["s1", "s2"]}
+    assert leaves == {"flat": [], "tree": ["s1", "s2"], "block": ["s1", "s2"]}
 
 
 # Selection ---------------------------------------------------------------------------------------

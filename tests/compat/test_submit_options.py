@@ -253,6 +253,19 @@ def test_a_burst_buffer_is_named_as_without_effect(
     )
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_features_of_clusters_are_named_as_without_effect(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are sent, and the job shows them, but it has no siblings in other clusters."""
+    options = parsed(command, ["--cluster-constraint=a,b"])
+    submission.check_configured(options, {})
+    assert options.request["cluster_features"] == "a,b"
+    assert capsys.readouterr().err == (
+        f"{command}: --cluster-constraint has no effect: a job has no siblings in other clusters\n"
+    )
+
+
 def test_nodes_are_told_how_to_bind_tasks() -> None:
     """srun --cpu-bind and --mem-bind. For what a node does with the words, see tests/d/host."""
     granted = {"credential": b"", "distribution": "Block"}

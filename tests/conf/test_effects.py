@@ -135,7 +135,6 @@ def test_a_key_of_many_lines_is_named_once() -> None:
         ("JobCompType=jobcomp/mysql", "jobcomp/mysql is refused: no table of completed jobs"),
         ("MpiDefault=cray_shasta", "cray_shasta is refused: the ranks would not know each other"),
         ("TLSType=tls/s2n", "tls/s2n is refused: connections are signed, not encrypted"),
-        ("UsePAM=yes", "yes is refused: no PAM session would limit the tasks"),
         ("VSizeFactor=110", "110 is refused: virtual memory would not be limited"),
         (
             "LaunchParameters=srun_exclusive_allocation",
@@ -158,6 +157,7 @@ def test_a_promise_that_is_not_kept_is_refused(tmp_path: Path, line: str, said: 
         "MpiDefault=pmi2",
         "MpiDefault=pmix_v4",
         "UsePAM=no",
+        "UsePAM=yes",
         "VSizeFactor=0",
     ],
 )
@@ -221,6 +221,7 @@ _USED_WHILE_READING = frozenset(
     AccountingStorageTRES GresTypes SlurmdPort SelectType TopologyPlugin PrEpPlugins PreemptType
     NodeName NodeHostname NodeAddr Boards CoresPerSocket CPUs RealMemory MemSpecLimit TmpDisk
     SocketsPerBoard PartitionName ExclusiveUser ExclusiveTopo NodeSet Feature Nodes
+    EnergyIPMIPowerSensors
     AutoDetect DbdHost CliFilterPlugins Name Type SwitchName BlockName RingName
     """.split()
 )

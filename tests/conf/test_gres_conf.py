@@ -95,7 +95,6 @@ def test_counts_take_suffixes() -> None:
         ("Name=nic Links=1,2", "expected exactly one -1"),
         ("Name=nic Links=-1,x", "'x' is not a number"),
         ("Name=nic Flags=one_sharing,all_sharing", "only one of one_sharing and all_sharing"),
-        ("Name=nic Flags=shiny", "'shiny' is unknown; allowed: CountOnly"),
         ("AutoDetect=maybe", "'maybe' is unknown; allowed: full"),
         ("Name=nic Count=many", "'many' is not a count"),
         ("Name=nic Cores=5-2", "ascending range"),
@@ -110,6 +109,18 @@ def test_counts_take_suffixes() -> None:
 )
 def test_a_mistake_is_named(text: str, expected: str) -> None:
     assert expected in problems(text + "\n")[0]
+
+
+def test_a_file_without_node_names_may_be_that_of_one_node() -> None:
+    """Sites have a gres.conf on each node; slurmd and slurmctld read it with all nodes in mind."""
+    nodes = parse_slurm_conf(
+        "ClusterName=c\nSlurmctldHost=ctl\nGresTypes=gpu\n"
+        "NodeName=n1 CPUs=4 Gres=gpu:2\nNodeName=n2 CPUs=16 Gres=gpu:4\n"
+    ).nodes
+    for text in ("Name=gpu File=/dev/g[0-1] Cores=0-3", "Name=gpu File=/dev/g[0-3] Cores=8-15"):
+        assert len(parse_gres_conf(f"{text}\n", ("gpu",), nodes).lines) == 1
+    with pytest.raises(ConfErrors, match="core 16: node n1 has 4 cores"):
+        parse_gres_conf("Name=gpu File=/dev/g[0-3] Cores=16\n", ("gpu",), nodes)
 
 
 def test_no_variables_excludes_variables() -> None:

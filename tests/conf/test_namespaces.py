@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pyslurm_ng.conf.check import check
+from pyslurm_ng.conf.check import check, check_warnings
 from pyslurm_ng.conf.lexer import ConfErrors
 from pyslurm_ng.conf.namespaces import (
     Namespaces,
@@ -151,6 +151,19 @@ def test_other_shapes_are_refused(tmp_path: Path, content: str) -> None:
 def test_the_file_is_needed_and_checked(tmp_path: Path, kind: str) -> None:
     name = "namespace.yaml" if kind.endswith("linux") else "job_container.conf"
     conf = written(tmp_path, "slurm.conf", SLURM + f"NamespaceType={kind}\n")
-    assert any(f"{tmp_path}/{name}" in line for line in check(conf))
+    usual = kind.replace("job_container", "namespace")
+    assert f"{tmp_path}/{name}: NamespaceType={usual} needs this file" in check(conf)
     written(tmp_path, name, "defaults: {base_path: /b}\n" if "yaml" in name else "BasePath=/b\n")
     assert check(conf) == []
+
+
+def test_directories_of_slurmd_below_private_ones_are_named(tmp_path: Path) -> None:
+    """slurmd does not start with them, but it may have been given another directory."""
+    spool = "SlurmdSpoolDir=/tmp/spool-%n\n"
+    conf = written(tmp_path, "slurm.conf", SLURM + spool + "NamespaceType=namespace/tmpfs\n")
+    own = written(tmp_path, "job_container.conf", "BasePath=/tmp/%n\n")
+    text = "is below /tmp, which each job has for itself; choose another"
+    expected = [f"{own}: SlurmdSpoolDir=/tmp/spool-%n {text}", f"{own}: BasePath=/tmp/%n {text}"]
+    assert [line for line in check_warnings(conf) if "below" in line] == expected
+    written(tmp_path, "job_container.conf", "BasePath=/b/%n Dirs=/tm\n")
+    assert [line for line in check_warnings(conf) if "below" in line] == []

@@ -71,6 +71,34 @@ def test_keys_of_older_slurms(line: str, said: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "attribute", "value", "said"),
+    [
+        ("TopologyPlugin=topology/3d_torus", "topology_plugin", "topology/flat", "topology/flat"),
+        ("SwitchType=switch/cray", "switch_type", "", "is ignored"),
+        ("TaskPlugin=task/affinity,task/cray", "task_plugin", ("task/affinity",), "is ignored"),
+        ("NodeFeaturesPlugins=node_features/knl_generic", "node_features_plugins", (), "ignored"),
+        ("JobSubmitPlugins=cray_aries", "job_submit_plugins", (), "is ignored"),
+        ("MpiDefault=openmpi", "mpi_default", "", "means MpiDefault=none"),
+        ("PriorityType=priority/multifactor2", "priority_type", "priority/multifactor", "tor"),
+    ],
+)
+def test_plugins_of_older_slurms(line: str, attribute: str, value: object, said: str) -> None:
+    """Those without which no job loses what it asks for are named, and the file counts."""
+    conf = read(line)
+    assert getattr(conf, attribute) == value
+    (warning,) = [text for text in conf.warnings if "no longer exists" in text]
+    assert warning.endswith(said)
+
+
+def test_plugins_without_which_a_site_loses_something_stop_it() -> None:
+    """As in Slurm, which finds no such plugin."""
+    with pytest.raises(ConfErrors, match="filetxt' no longer exists, and only slurmdbd writes"):
+        read("AccountingStorageType=accounting_storage/filetxt")
+    with pytest.raises(ConfErrors, match="auth/none' no longer exists"):
+        read("AuthType=auth/none")
+
+
+@pytest.mark.parametrize(
     ("word", "successor"),
     [
         ("kill_invalid_depend", "DependencyParameters=kill_invalid_depend"),
@@ -103,6 +131,22 @@ def test_job_submit_plugins_may_have_their_type_before_them() -> None:
     """As plugins of any other kind have."""
     conf = read("JobSubmitPlugins=job_submit/require_timelimit")
     assert conf.job_submit_plugins == ("require_timelimit",)
+
+
+def test_nodes_that_never_sleep() -> None:
+    """Old files say NONE; 22.05 takes it, too."""
+    assert read("SuspendTime=NONE").suspend_time == read("SuspendTime=INFINITE").suspend_time
+
+
+@pytest.mark.parametrize("kind", ["Accounts", "Qos"])
+def test_who_is_denied_where_others_are_allowed(kind: str) -> None:
+    """The manual: the list of the denied is ignored. A line says so, as in Slurm."""
+    conf = read(f"PartitionName=q Nodes=ALL Allow{kind}=a Deny{kind}=a")
+    assert getattr(conf.partitions[-1], f"deny_{kind.lower()}") == ()
+    (warning,) = [line for line in conf.warnings if f"Deny{kind}" in line]
+    assert warning.endswith(f"Deny{kind}: ignored, since Allow{kind} is given, too")
+    alone = read(f"PartitionName=q Nodes=ALL Deny{kind}=b").warnings
+    assert not [line for line in alone if f"Deny{kind}" in line]
 
 
 def test_nodes_that_begin_idle() -> None:
@@ -161,6 +205,14 @@ def test_gres_that_no_type_names_are_left_out(line: str) -> None:
     assert [gres.name for gres in conf.nodes[0].gres] == ["gpu"]
     (said,) = [text for text in conf.warnings if "Gres:" in text]
     assert said.endswith("'mic' is not in GresTypes=gpu and is left out")
+
+
+def test_resources_that_no_type_names_are_counted() -> None:
+    """AccountingStorageTRES=gres/gpu stands in configurations of sites that have no GPUs yet."""
+    conf = read("AccountingStorageTRES=gres/gpu")
+    assert "gres/gpu" in conf.accounting_storage_tres
+    (said,) = [text for text in conf.warnings if "AccountingStorageTRES" in text]
+    assert said.endswith("'gpu' is not in GresTypes=, so that no job gets any")
 
 
 def test_licenses_of_servers_are_not_given_here() -> None:

@@ -25,7 +25,7 @@ def test_cgroup_conf_is_typed() -> None:
     assert (conf.cgroup_plugin, conf.constrain_cores, conf.allowed_ram_space) == (
         "cgroup/v2",
         True,
-        98,
+        98.5,
     )
     assert "no longer exists" in conf.warnings[0]
 
@@ -58,6 +58,13 @@ def test_all_mistakes_of_slurmdbd_conf_are_named() -> None:
         (2, "PurgeJobAfter"),
         (3, "StoragePrt"),
     ]
+
+
+def test_a_bad_storage_type_is_one_error() -> None:
+    """It was given, so it is not asked for as well."""
+    with pytest.raises(ConfErrors) as caught:
+        parse_slurmdbd_conf("StorageType=accounting_storage/foo\n")
+    assert [(error.line, error.key) for error in caught.value.errors] == [(1, "StorageType")]
 
 
 def test_a_file_with_a_password_is_private(tmp_path: Path) -> None:

@@ -24,23 +24,8 @@ def problems(tmp_path: Path, more: str, stack: str | None = None) -> list[str]:
 @pytest.mark.parametrize(
     "line",
     [
-        "JobSubmitPlugins=require_timelimit,pbs",
-    ],
-)
-def test_a_plugin_that_cannot_be_loaded_is_refused(tmp_path: Path, line: str) -> None:
-    """By name, and with what is allowed instead."""
-    key, _, names = line.partition("=")
-    (problem,) = problems(tmp_path, line + "\n")
-    name = names.split(",")[-1]
-    assert problem.startswith(f"slurm.conf:5: {key}: {name} is refused: ")
-    assert "; allowed: " in problem
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
         "JobSubmitPlugins=require_timelimit,all_partitions,logging",
-        "JobSubmitPlugins=lua,python,partition,defaults",
+        "JobSubmitPlugins=lua,python,partition,defaults,pbs",
         "JobSubmitPlugins=none",
         "CliFilterPlugins=cli_filter/syslog,lua,python,user_defaults",
         "",

@@ -59,7 +59,6 @@ def test_an_empty_file_is_a_flat_network() -> None:
         ("SwitchName=a Switches=b\nSwitchName=b Switches=a", "1: SwitchName: switch a is below"),
         ("SwitchName=a Switches=a", "switch a is below itself"),
         ("SwitchName=a Switches=zz", "switch a names the unknown switch zz"),
-        ("SwitchName=a Nodes=n1\nSwitchName=b Nodes=n1", "2: SwitchName: node n1 is already in a"),
         ("SwitchName=a Nodes=n1,n1", "a node is named twice"),
         ("SwitchName=a", "switch a needs either Nodes= or Switches="),
         ("SwitchName=a Nodes=n1 Switches=b", "switch a needs either Nodes= or Switches="),
@@ -122,4 +121,14 @@ def test_nodes_that_are_not_in_the_cluster_are_left_out() -> None:
     assert conf.switches[0].node_names == ("n7", "n8")
     assert conf.warnings == (
         "topology.conf:1: SwitchName: no NodeName line of slurm.conf has n[9-10]: left out",
+    )
+
+
+def test_a_node_of_two_switches_belongs_to_the_first() -> None:
+    """Slurm 22.05 starts: "Multiple leaf switches contain nodes: n[2-3]"."""
+    conf = read("SwitchName=a Nodes=n[1-3]\nSwitchName=b Nodes=n[2-4]\nSwitchName=c Nodes=n4\n")
+    assert [switch.node_names for switch in conf.switches] == [("n1", "n2", "n3"), ("n4",), ()]
+    assert conf.warnings == (
+        "topology.conf:2: SwitchName: nodes n[2-3] are already in a of line 1, which counts",
+        "topology.conf:3: SwitchName: node n4 is already in b of line 2, which counts",
     )

@@ -11,6 +11,7 @@ import pytest
 
 from tests.ctld.controller import Controller
 from tests.ctld.submitter import Submitter, known_jobs
+from tests.world.soak import amount
 
 pytestmark = pytest.mark.daemons
 CLIENTS = 3
@@ -51,7 +52,7 @@ def one_round(controller: Controller, number: int, promised: dict[int, str], mor
 
 
 @pytest.mark.parametrize(
-    ("rounds", "more"), [(2, 14), pytest.param(200, 34, marks=pytest.mark.soak)]
+    ("rounds", "more"), [(2, 14), pytest.param(amount(40, full=200), 34, marks=pytest.mark.soak)]
 )
 def test_no_promise_is_broken_by_a_kill(controller: Controller, rounds: int, more: int) -> None:
     """Lost 0, ids used twice 0 (Slurm: 1,224 of 2,022 and 6)."""

@@ -11,6 +11,7 @@ import pytest
 from pyslurm_ng.wire.client import Client, SlurmError
 from tests.ctld.controller import Controller
 from tests.ctld.submitter import known_jobs
+from tests.world.soak import amount
 from tests.world.waiting import wait_until
 
 pytestmark = pytest.mark.daemons
@@ -79,7 +80,7 @@ def known_soon(controller: Controller) -> dict[int, str]:
 
 @pytest.mark.parametrize(
     ("jobs", "changes"),
-    [(2_000, 10), pytest.param(100_000, 9, marks=pytest.mark.soak)],
+    [(2_000, 10), pytest.param(amount(20_000, full=100_000), 9, marks=pytest.mark.soak)],
 )
 def test_a_long_queue_is_back_after_kill(controller: Controller, jobs: int, changes: int) -> None:
     """All that was promised is listed as soon as anybody is answered; each job has many records.

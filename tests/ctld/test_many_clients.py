@@ -10,6 +10,7 @@ import pytest
 
 from pyslurm_ng.kernels.records import project
 from tests.ctld.controller import Controller
+from tests.world.soak import amount
 
 pytestmark = pytest.mark.daemons
 AT_ONCE = 50
@@ -48,7 +49,8 @@ def look(controller: Controller, times: int, seen: list[int], failed: list[str])
 
 
 @pytest.mark.parametrize(
-    ("jobs", "clients"), [(400, 300), pytest.param(20_000, 10_000, marks=pytest.mark.soak)]
+    ("jobs", "clients"),
+    [(400, 300), pytest.param(20_000, amount(2_000, full=10_000), marks=pytest.mark.soak)],
 )
 def test_everybody_is_answered(controller: Controller, jobs: int, clients: int) -> None:
     """No client fails, each sees the whole queue, and a submission in between is taken."""

@@ -203,11 +203,16 @@ def test_nodes_are_only_where_they_say(unit_of: dict[int, str]) -> None:
                 assert switch.node_ids == sum((leaf.node_ids for leaf in below), ())
 
 
-@pytest.mark.parametrize("word", ["-F", "-Ffeature", "--conf-server=ctl"])
+@pytest.mark.parametrize("word", ["--conf-server=ctl"])
 def test_what_slurmd_cannot_be_is_refused_by_name(
     word: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A dynamic future node, with a feature or without; a node without a slurm.conf."""
+    """A node without a slurm.conf."""
     assert main([word]) == 1
-    name = word.partition("=")[0][: 13 if word.startswith("--") else 2]
-    assert capsys.readouterr().err.startswith(f"slurmd: error: {name}: ")
+    assert capsys.readouterr().err.startswith(f"slurmd: error: {word.partition('=')[0]}: ")
+
+
+def test_a_node_is_made_or_taken(capsys: pytest.CaptureFixture[str]) -> None:
+    """-Z makes a node that slurm.conf lacks, -F takes one that it has."""
+    assert main(["-Z", "-Ffast"]) == 1
+    assert capsys.readouterr().err == "slurmd: error: -F and -Z exclude each other\n"

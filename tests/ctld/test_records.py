@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from typing import Any
 
 import pytest
@@ -134,6 +135,7 @@ def test_many_waiting_jobs_are_packed_again_between_other_work(
         ShowJobs(filter=JobFilter(states=[0], uids=[1001, 1002])),
         ShowJobs(filter=JobFilter(jobs=["21", "27", "29", "27_3"]), flags=2),
         ShowJobs(filter=JobFilter(jobs=[str(number) for number in range(1, 40)])),
+        ShowJobs(filter=JobFilter(all_states=True), flags=2, most=9),
     ],
 )
 def test_packing_in_advance_changes_no_answer(
@@ -167,10 +169,77 @@ def test_narrow_questions_are_answered_at_once(monkeypatch: pytest.MonkeyPatch) 
         assert jobs.packing(*terms, ShowJobs(filter=job_filter), ADMIN) is None
 
 
+@pytest.mark.parametrize("most", [1, 2, 7, 4096])
+@pytest.mark.parametrize("gap", [0, 1000])
+@pytest.mark.parametrize(
+    "job_filter",
+    [
+        JobFilter(all_states=True),
+        JobFilter(states=[0]),
+        JobFilter(all_states=True, uids=[1001, 1002, 1001]),
+    ],
+)
+def test_pages_are_the_whole_list(
+    job_filter: JobFilter, gap: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each job once, by its id, wherever ids are missing."""
+    monkeypatch.setattr(jobs, "_LONGEST_GAP", gap)
+    reference = queue()
+    terms = (reference.cluster, reference.soft, reference.conf)
+    whole = show_jobs(*terms, ShowJobs(filter=job_filter), ADMIN, reference.now_us)
+    assert isinstance(whole, Records) and whole.next_job == 0
+    ids: list[int] = []
+    after = 0
+    while True:
+        request = ShowJobs(filter=job_filter, most=most, after_job=after)
+        page = show_jobs(*terms, request, ADMIN, reference.now_us)
+        assert isinstance(page, Records)
+        listed = rows(page.records, BRIEF_FIELDS)
+        assert len(listed) <= most
+        assert listed.items() <= rows(whole.records, BRIEF_FIELDS).items()
+        ids += listed
+        after = page.next_job
+        if not after:
+            break
+    assert ids == sorted(rows(whole.records, BRIEF_FIELDS))
+
+
+def test_a_page_of_named_jobs_is_all_of_them() -> None:
+    reference = queue()
+    terms = (reference.cluster, reference.soft, reference.conf)
+    request = ShowJobs(filter=JobFilter(jobs=["21", "29"], all_states=True), most=1)
+    reply = show_jobs(*terms, request, ADMIN, reference.now_us)
+    assert isinstance(reply, Records)
+    assert set(rows(reply.records, BRIEF_FIELDS)) >= {21, 29} and reply.next_job == 0
+
+
+@pytest.mark.parametrize("most", [1, 2, 4096])
+@pytest.mark.parametrize("gap", [0, 1000])
+@pytest.mark.parametrize("uids", [[], [1001, 1002, 1003]])
+def test_pages_tell_nothing_of_hidden_jobs(
+    uids: list[int], gap: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PrivateData=jobs: where the next page begins is the id of a job that the caller may see."""
+    monkeypatch.setattr(jobs, "_LONGEST_GAP", gap)
+    reference = queue()
+    conf = dataclasses.replace(reference.conf, private_data=("jobs",))
+    terms = (reference.cluster, reference.soft, conf)
+    told: list[int] = []
+    ids: list[int] = []
+    after = 0
+    while not told or after:
+        request = ShowJobs(JobFilter(all_states=True, uids=uids), most=most, after_job=after)
+        page = show_jobs(*terms, request, caller("bob"), reference.now_us)
+        assert isinstance(page, Records)
+        ids += rows(page.records, BRIEF_FIELDS)
+        after = page.next_job
+        told.append(after)
+    assert ids == [23, 25]
+    assert set(told) <= {0, 23, 25}
+
+
 def private(reference: ReferenceCluster, user: str) -> set[int]:
     """Return the jobs a user sees under PrivateData=jobs."""
-    import dataclasses
-
     conf = dataclasses.replace(reference.conf, private_data=("jobs",))
     reply = show_jobs(reference.cluster, reference.soft, conf, ALL, caller(user), reference.now_us)
     assert isinstance(reply, Records)

@@ -37,7 +37,7 @@ from pyslurm_ng.d.core.steps import (
 )
 from pyslurm_ng.model.ids import STEP_BATCH, STEP_EXTERN
 from pyslurm_ng.wire import node_messages as nm
-from tests.d.credentials import credential
+from tests.d.credentials import credential, managed_credential
 
 OK = StepEnd(0, END_CLEAN, 1, 2)
 
@@ -214,6 +214,19 @@ def test_terminate_ends_everything_then_reports() -> None:
     step_ended(node, 1, 0, 0, StepEnd(15, 0, 1, 2))
     assert node.reports[-1] == nm.JobTerminated(1, 0, 8, 0)
     assert node.jobs == {}
+
+
+def test_the_end_of_a_job_does_not_overtake_those_of_its_steps() -> None:
+    """A step was CANCELLED: its end was on the way to a step manager that was gone with the job."""
+    node = core()
+    for step_id in (0, 1):
+        launch_step(node, managed_credential(step_id), step_id)
+        step_ended(node, 1, 0, step_id, OK)
+    (_, first), (_, second) = node.managed_ends
+    assert node.reports == []
+    node.told(first)  # the step manager has it
+    obey(node, nm.TerminateJob(9, 1, 0), None)
+    assert node.reports == [second, nm.JobTerminated(1, 0, 9, 0)]
 
 
 def test_a_step_beyond_its_limit_may_still_save_its_work() -> None:
@@ -407,7 +420,10 @@ def test_epilog_runs_when_nothing_is_left() -> None:
     assert step_ended(node, 1, 0, STEP_BATCH, OK) == []
     (report,) = node.reports
     assert isinstance(report, nm.BatchEnded) and not report.flags & END_CLEAN
-    assert [type(a) for a in obey(node, nm.TerminateJob(8, 1, 0), None)] == [RunEpilog]
+    order = nm.TerminateJob(8, 1, 0, exit_code=256, derived_exit_code=512)
+    (action,) = obey(node, order, None)
+    assert isinstance(action, RunEpilog)
+    assert (action.exit_code, action.derived_exit_code) == (256, 512)
     assert epilog_ended(node, 1, 0, 256) == []
     assert node.reports[-1] == nm.JobTerminated(1, 0, 8, 256)
 

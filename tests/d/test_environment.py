@@ -13,6 +13,7 @@ import pytest
 
 from pyslurm_ng.base.numbers import REQ_NTASKS_SET
 from pyslurm_ng.d.spec import environment as env, job_counts
+from pyslurm_ng.d.spec.hook_environment import end_variables, hook_environment
 from pyslurm_ng.d.spec.step_mpi import step_variables
 from pyslurm_ng.model.job import GresAlloc, JobRequest, NodeAlloc
 from pyslurm_ng.wire.node_messages import HetComponent, JobCredential
@@ -236,11 +237,53 @@ def test_prolog_gets_nothing_from_the_user() -> None:
     """
     request = JobRequest(comment="a\0b\nLD_PRELOAD=/tmp/evil\r", extra="1\u20282", std_out="x")
     job = credential(["n3"], [1], [1], 1, 2, job_id=5, job_name="x", request=request)
-    variables = env.hook_environment(job, settings("n3"), "prolog_slurmd", env.GpuView())
+    variables = hook_environment(job, settings("n3"), "prolog_slurmd", env.GpuView())
     assert not {"PATH", "HOME", "LD_PRELOAD"} & set(variables)
     assert variables["SLURM_SCRIPT_CONTEXT"] == "prolog_slurmd"
     assert variables["SLURM_JOB_COMMENT"] == "ab LD_PRELOAD=/tmp/evil "
     assert variables["SLURM_JOB_EXTRA"] == "1 2"
+
+
+def test_epilog_of_a_node_is_told_what_the_manual_lists() -> None:
+    """The files of a script, licenses, the old names of user and nodes, and how the job ended."""
+    files = ("/dev/null", "/tmp/out", "/tmp/err")
+    job = credential(
+        ["n3", "n4"], [1, 1], [1, 1], 1, 2, job_id=5, job_name="x", licenses="b:2", sluid="s1"
+    )
+    variables = hook_environment(job, settings("n3"), "epilog_slurmd", env.GpuView(), files)
+    variables |= end_variables(3 << 8 | 9, 1 << 8)
+    expected = {
+        "SLURM_JOB_DERIVED_EC": "256",
+        "SLURM_JOB_EXIT_CODE": "777",
+        "SLURM_JOB_EXIT_CODE2": "3:9",
+        "SLURM_JOB_LICENSES": "b:2",
+        "SLURM_JOB_SLUID": "s1",
+        "SLURM_JOB_STDERR": "/tmp/err",
+        "SLURM_JOB_STDIN": "/dev/null",
+        "SLURM_JOB_STDOUT": "/tmp/out",
+        "SLURM_NODELIST": "n[3-4]",
+        "SLURM_UID": "1001",
+    }
+    assert {name: variables.get(name) for name in expected} == expected
+    of_allocation = hook_environment(job, settings("n3"), "epilog_slurmd", env.GpuView())
+    assert "SLURM_JOB_STDOUT" not in of_allocation
+
+
+@pytest.mark.parametrize(
+    ("request_", "tasks"),
+    [
+        (JobRequest(), None),
+        (JobRequest(ntasks=3, flags=REQ_NTASKS_SET), "3"),
+        (JobRequest(ntasks_per_node=2), "4"),
+    ],
+)
+def test_prolog_of_a_node_is_told_the_tasks_that_were_asked_for(
+    request_: JobRequest, tasks: str | None
+) -> None:
+    """Seen of 22.05, in the epilog, too."""
+    job = credential(["n3", "n4"], [2, 2], [2, 2], 1, 2, job_id=5, job_name="x", request=request_)
+    variables = hook_environment(job, settings("n3"), "prolog_slurmd", env.GpuView())
+    assert variables.get("SLURM_JOB_NTASKS") == tasks
 
 
 def test_environment_blob_keeps_every_byte() -> None:

@@ -45,14 +45,15 @@ class Asked:
 
 
 def ask(
-    request: nm.AdoptLogin, *jobs: JobHere, uid: int = 0, address: str = ""
+    request: nm.AdoptLogin, *jobs: JobHere, uid: int = 0, address: str = "", pin: str = ""
 ) -> tuple[Any, list[tuple[int, int]]]:
     core = NodeCore(has_prolog=False, has_epilog=False, kill_wait_s=30)
     core.jobs = {job.job_id: job for job in jobs}
     log = SimpleNamespace(info=lambda text: None, error=lambda text: None)
     node = SimpleNamespace(name="n1", core=core, log=log)
     runner, call = Runner(), Asked(uid, address)
-    asyncio.run(Logins(cast(Any, node), cast(Any, runner)).adopt(cast(Any, call), request))
+    logins = Logins(cast(Any, node), cast(Any, runner), lambda known: pin)
+    asyncio.run(logins.adopt(cast(Any, call), request))
     return call.answer, runner.taken
 
 
@@ -69,6 +70,11 @@ def test_the_newest_job_of_the_user_has_it() -> None:
     assert ask(LOGIN, *jobs) == (nm.LoginAdopted("n1", 2, 1), [(1, 4_000_000)])
     ending = job(4, 1001, 99, terminate_duty=3)
     assert ask(LOGIN, *jobs, ending) == (nm.LoginAdopted("n1", 2, 1), [(1, 4_000_000)])
+
+
+def test_private_directories_are_named() -> None:
+    answer, _ = ask(LOGIN, job(1, 1001), pin="/base/1/.ns")
+    assert (answer.job_id, answer.namespace) == (1, "/base/1/.ns")
 
 
 @pytest.mark.parametrize(

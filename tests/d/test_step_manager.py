@@ -374,6 +374,25 @@ def test_a_restart_keeps_shares_queue_and_news(tmp_path: Path) -> None:
     assert (made, over) == ([4, 5], [0, 1])
 
 
+def test_a_lost_answer_runs_no_step_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if slurmd was started again, and the notes made anew, before srun asked once more.
+
+    RELIABILITY 38b.
+    """
+    monkeypatch.setattr("pyslurm_ng.d.stepmgr.notes._SPARE_BYTES", 0)
+    job = Managed(tmp_path / "notes")
+    assert step_id_of(job.queue(1)) == 0
+    job.over(0)
+    job.manager.news.flush(with_parts=False)
+    for body in job.host.reports:
+        job.manager.news.acknowledged(nm.ManagedSteps(1, 0, body))
+    assert b"N" not in {kind for kind, body in Notes(str(job.path)).read() if body != b"\x90"}
+    job.begin()
+    job.manager.take_up()
+    assert step_id_of(job.queue(1)) == 0 and not job.host.launched
+    assert step_id_of(job.queue(2)) == 1
+
+
 def test_the_end_of_the_job_is_the_end_of_all_waiting(tmp_path: Path) -> None:
     """srun and swait are told; nothing begins any more."""
     job = Managed(tmp_path / "notes")
@@ -406,3 +425,26 @@ def test_a_suspended_job_gives_no_shares(tmp_path: Path) -> None:
     assert call.answers == []
     job.manager.suspend(is_suspended=False)
     assert step_id_of(call) == 0
+
+
+def test_a_waiting_step_is_kept_short(tmp_path: Path) -> None:
+    """As in the controller: a name of each task was an object of its own, charged as 3 bytes."""
+    room = Managed(tmp_path / "notes")
+    name = room.credential.nodes[0]
+    room.create(1, ntasks=4)
+    names = [name.encode().decode() for _ in range(60_000)]
+    call = room.create(2, task_nodes=names)
+    assert isinstance(call.request, CreateStep)
+    assert call.request.task_nodes == [name]
+    assert len(room.manager.waiting) == 1
+
+
+def test_a_step_names_no_more_tasks_than_its_job_may_have(tmp_path: Path) -> None:
+    """No name of them is looked for."""
+    room = Managed(tmp_path / "notes")
+    refused = room.create(1, ntasks=0, task_nodes=["elsewhere"] * 60_000)
+    assert [answer.code for answer in refused.answers] == [Errno.ESLURM_BAD_TASK_COUNT]
+    refused = room.create(2, ntasks=0, task_nodes=["elsewhere"])
+    assert [answer.code for answer in refused.answers] == [
+        Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE
+    ]

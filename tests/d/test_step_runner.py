@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,10 +14,11 @@ import pytest
 
 from pyslurm_ng.d.spec.node_setup import SpecError
 from pyslurm_ng.d.spool import step_record
-from pyslurm_ng.d.steps import spool_shares
+from pyslurm_ng.d.steps import spool_shares, step_runner
+from pyslurm_ng.d.steps.display_shares import MOST_DISPLAYS, DisplayShares
 from pyslurm_ng.d.steps.step_runner import StepRunner
 from pyslurm_ng.model.ids import STEP_BATCH
-from tests.d.stepd.supervised import LIMIT_S, Template
+from tests.d.stepd.supervised import LIMIT_S, Template, until_started
 
 KEY = (1, STEP_BATCH, 0)
 END = {"do": "terminate", "why": "", "wait_s": 10.0}
@@ -123,6 +127,147 @@ def test_the_steps_of_one_user_have_a_share_of_the_spool(
             runner.close()
 
     asyncio.run(asyncio.wait_for(live(), 3 * LIMIT_S))
+
+
+@pytest.mark.parametrize("is_told", [False, True])
+def test_a_step_that_a_template_died_with_is_begun_by_the_next(
+    template: Template, *, is_told: bool
+) -> None:
+    """It had no supervisor yet. One that was told to end is not begun: nobody has read that."""
+
+    async def live() -> Mapping[str, Any]:
+        over: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
+        runner = StepRunner(
+            str(template.directory),
+            on_started=lambda key, pids: None,
+            on_ended=lambda key, records: over.set_result(records),
+        )
+        await runner.begin()
+        first = runner._template._process
+        assert first is not None
+        first.send_signal(signal.SIGSTOP)
+        path = str(template.directory / step_record.file_name(1, STEP_BATCH, 0))
+        runner.start(KEY, path, template.spec("#!/bin/sh\nexit 7\n"))
+        if is_told:
+            runner.command(KEY, END)
+        first.kill()
+        try:
+            records = await asyncio.wait_for(over, LIMIT_S)
+            first.wait()
+            while runner._template._process is first or not runner._template.is_there():
+                await asyncio.sleep(0.01)
+            return records
+        finally:
+            runner.close()
+
+    records = asyncio.run(asyncio.wait_for(live(), 3 * LIMIT_S))
+    if is_told:
+        assert records.keys() == {"spec"}
+    else:
+        assert records["end"]["status"] == 7 << 8
+
+
+def test_a_supervisor_that_is_slow_to_make_its_socket_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RELIABILITY 21: a slurmd restarted under load takes no step that runs for a lost one."""
+    monkeypatch.setattr(step_runner, "_ATTACH_PAUSE_S", 0.001)
+    monkeypatch.setattr(step_runner, "_LONGEST_ATTACH_PAUSE_S", 0.01)
+    looks: list[int] = []
+
+    def is_alive(record: dict[str, Any] | None) -> bool:
+        looks.append(1)
+        return alive(record)
+
+    alive = step_record.is_alive
+    monkeypatch.setattr(step_record, "is_alive", is_alive)
+    template = Template(tmp_path)
+    go = tmp_path / "go"
+    spec = template.spec(f"#!/bin/sh\nuntil [ -e {go} ]; do sleep 0.1; done; exit 7\n")
+    step = template.start(spec)
+    until_started(step)
+    pid = step_record.read(step.path)["pid"]["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    step.channel.close()
+
+    async def live() -> Mapping[str, Any]:
+        over: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
+        runner = StepRunner(
+            str(template.directory),
+            on_started=lambda key, pids: go.touch(),
+            on_ended=lambda key, records: over.set_result(records),
+        )
+        runner.adopt(KEY, step.path, step_record.read(step.path)["spec"])
+        while len(looks) < 100 and not over.done():
+            await asyncio.sleep(0.01)
+        os.kill(pid, signal.SIGCONT)
+        try:
+            return await asyncio.wait_for(over, LIMIT_S)
+        finally:
+            runner.close()
+
+    try:
+        assert asyncio.run(asyncio.wait_for(live(), 3 * LIMIT_S))["end"]["status"] == 7 << 8
+    finally:
+        template.close()
+
+
+def test_a_supervisor_whose_spool_has_no_room_makes_its_socket_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it cannot, its step goes on; when it can, slurmd hears of it."""
+    template = Template(tmp_path)
+    step = template.start(template.spec("#!/bin/sh\nsleep 3600\n"))
+    until_started(step)
+    in_the_way = Path(step.path + ".sock")
+    in_the_way.mkdir()
+    tries = len(os.listdir(tmp_path))
+    step.channel.close()
+    spec = step_record.read(step.path)["spec"]
+    template.control.close()
+    with pytest.raises(subprocess.TimeoutExpired):
+        template.process.wait(0.5)  # the supervisor has had its time to try
+    assert len(os.listdir(tmp_path)) == tries
+    in_the_way.rmdir()
+
+    async def live() -> Mapping[str, Any]:
+        over: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
+        runner = StepRunner(
+            str(template.directory),
+            on_started=lambda key, pids: None,
+            on_ended=lambda key, records: over.set_result(records),
+        )
+        runner.adopt(KEY, step.path, spec)
+        while not runner.command(KEY, END | {"wait_s": 0.0}):
+            await asyncio.sleep(0.01)
+        try:
+            return await asyncio.wait_for(over, LIMIT_S)
+        finally:
+            runner.close()
+
+    records = asyncio.run(asyncio.wait_for(live(), 3 * LIMIT_S))
+    assert records["end"]["status"] & 0x7F in (9, 15)
+    template.process.wait(LIMIT_S)
+
+
+def test_one_user_has_a_tenth_of_the_displays(template: Template) -> None:
+    """The others can use --x11, too; steps without a display do not count."""
+    shares = DisplayShares()
+    plain = template.spec("#!/bin/sh\n") | {"uid": 1000}
+    shown = plain | {"x11": {"cookie": b"x" * 16, "directory": "/tmp", "home": "/"}}
+    for job_id in range(MOST_DISPLAYS):
+        shares.check(shown)
+        shares.take((job_id, STEP_BATCH, 0), shown)
+    with pytest.raises(SpecError, match="X11: steps of uid 1000 have 100 displays on this node"):
+        shares.check(shown)
+    shares.check(plain)
+    shares.take((MOST_DISPLAYS, STEP_BATCH, 0), plain)
+    shares.check(shown | {"uid": 1001})
+    shares.give_back((MOST_DISPLAYS, STEP_BATCH, 0))
+    with pytest.raises(SpecError):
+        shares.check(shown)
+    shares.give_back((0, STEP_BATCH, 0))
+    shares.check(shown)
 
 
 def test_a_question_without_an_answer_is_forgotten(template: Template) -> None:

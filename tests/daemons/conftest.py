@@ -1,4 +1,4 @@
-"""The cluster that the tests of one file share."""
+"""The cluster that the tests of many files share."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pytest
 from tests.daemons.live import LiveCluster, missing_programs, start
 
 
-@pytest.fixture(scope="module")
-def live_cluster() -> Iterator[LiveCluster]:
-    """Four nodes of 4 CPUs and 2 pretended GPUs; nothing else runs there."""
+@pytest.fixture(scope="session")
+def shared_cluster() -> Iterator[LiveCluster]:
+    """Four nodes of 4 CPUs and 2 pretended GPUs."""
     missing = missing_programs()
     if missing:
         pytest.skip(f"not built: {' '.join(missing)}")
@@ -29,6 +29,14 @@ def live_cluster() -> Iterator[LiveCluster]:
             yield cluster
         finally:
             cluster.down()
+
+
+@pytest.fixture(scope="module")
+def live_cluster(shared_cluster: LiveCluster) -> Iterator[LiveCluster]:
+    """The cluster while the tests of one file have it to themselves; they leave no job."""
+    yield shared_cluster
+    shared_cluster.run("scancel", "--me")
+    shared_cluster.wait_for_jobs()
 
 
 @pytest.fixture

@@ -131,14 +131,17 @@ def start(
     *options: str,
     wrapper: Sequence[str] = (),
     variables: Mapping[str, str] | None = None,
+    has_web: bool = False,
 ) -> LiveCluster:
-    """Start a cluster without slurmrestd; options are those of `pyslurm-ng up`.
+    """Start a cluster; options are those of `pyslurm-ng up`.
 
     Args:
+        has_web: whether slurmrestd is started, too.
         wrapper: a command that starts it: the daemons are in the namespaces that it makes.
         variables: more of the daemons' environment.
     """
-    up = [str(BIN / "pyslurm-ng"), "up", "--dir", str(directory), "--no-web", *options]
+    web = [] if has_web else ["--no-web"]
+    up = [str(BIN / "pyslurm-ng"), "up", "--dir", str(directory), *web, *options]
     done = subprocess.run(
         [*wrapper, *up],
         capture_output=True,

@@ -39,6 +39,14 @@ def test_a_file_is_sent_and_not_written_over(live_cluster: LiveCluster, work: Pa
     assert copy.stat().st_mtime == 1_500_000_000
 
 
+def test_an_empty_file_is_sent_with_a_warning(live_cluster: LiveCluster, work: Path) -> None:
+    """As in Slurm, with exit code 0."""
+    (work / "file").touch()
+    said = in_job(live_cluster, work, f"sbcast file {work}/copy; echo $?")
+    assert said.splitlines() == ["sbcast: error: Warning: file `file` is empty.", "0"]
+    assert (work / "copy").read_bytes() == b""
+
+
 def test_large_files_come_whole_packed_or_not(live_cluster: LiveCluster, work: Path) -> None:
     data = os.urandom(3 << 20) + bytes(9 << 20)
     (work / "file").write_bytes(data)
@@ -60,7 +68,7 @@ def test_a_job_is_needed_and_known(live_cluster: LiveCluster, work: Path) -> Non
         "sbcast: error: Slurm job 99999999 lookup error: Invalid job id specified\n",
         255,
     )
-    ran = live_cluster.run("sbcast", "-j", "1", "file", "dir/", cwd=work)
+    ran = live_cluster.run("sbcast", "-j", "99999", "file", "dir/", cwd=work)
     assert ran.stderr == "sbcast: error: Target filename cannot be a directory.\n"
 
 

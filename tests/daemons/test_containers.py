@@ -15,6 +15,7 @@ import pytest
 from pyslurm_ng.kernels.process import unshare
 from tests.d.mounts import in_child
 from tests.daemons.faults import AS_OTHERS, as_user, open_directory, submit_as, without_faults
+from tests.daemons.image_registry import Registry
 from tests.daemons.live import LiveCluster, start
 
 OWNER = "games"
@@ -141,11 +142,18 @@ def test_scripts_run_in_a_bundle_and_listings_name_it(
 
 @NEEDS_RUNC
 def test_a_container_ends_with_its_step(cluster: LiveCluster, bundle: Path, work: Path) -> None:
-    in_step = f"srun --container={bundle} sh -c 'echo 1 > /etc/begun; sleep 4711'"
+    in_step = (
+        f"srun --container={bundle} --container-id=mine sh -c 'echo 1 > /etc/begun; sleep 4711'"
+    )
     job_id = submit_as(cluster, OWNER, "-o", "/dev/null", "--wrap", in_step, cwd=work)
     cluster.wait_until("start", (bundle / "rootfs" / "etc" / "begun").exists)
     steps = cluster.out("scontrol", "show", "step", f"{job_id}.0")
-    assert f"Container={bundle}" in steps
+    assert f"Container={bundle} ContainerID=mine\n" in steps
+    assert cluster.out("scontrol", "show", "step", "container-id=mine") == steps
+    missing = cluster.run("scontrol", "show", "step", "container-id=other")
+    assert (missing.returncode, missing.stdout) == (1, "Job step container-id=other not found\n")
+    shown = cluster.out("squeue", "-h", "-s", "-O", "stepid:20,containerid:20").splitlines()
+    assert [f"{job_id}.0", "mine"] in [line.split() for line in shown]
     as_user(cluster, OWNER, "scancel", str(job_id))
     cluster.wait_for_jobs(job_id)
     running = subprocess.run(["pgrep", "-f", "^sleep 4711"], capture_output=True, check=False)
@@ -185,11 +193,81 @@ def test_a_named_container_is_kept(cluster: LiveCluster, archive: Path, work: Pa
     assert said.stdout == "kept\n", said.stderr
 
 
+@pytest.mark.skipif(
+    not (shutil.which("mksquashfs") and shutil.which("unsquashfs")),
+    reason="squashfs-tools are not installed",
+)
+def test_squashfs_files_are_images(cluster: LiveCluster, bundle: Path, work: Path) -> None:
+    """As enroot keeps images: they are read, and written by --container-save."""
+    image = bundle.parent / "image.sqsh"
+    words = ["mksquashfs", str(bundle / "rootfs"), str(image), "-noappend", "-quiet"]
+    subprocess.run(words, check=True, capture_output=True)
+    image.chmod(0o644)
+    save = f"--container-save={work}/saved.sqsh"
+    said = srun(
+        cluster, work, f"--container-image={image}", save,
+        "sh", "-c", "cat /etc/which; echo new > /etc/new",
+    )  # fmt: skip
+    assert (said.returncode, said.stdout) == (0, "image\n"), said.stderr
+    said = srun(cluster, work, f"--container-image={work}/saved.sqsh", "cat", "/etc/new")
+    assert (said.returncode, said.stdout) == (0, "new\n"), said.stderr
+
+
+@pytest.mark.skipif(shutil.which("podman") is None, reason="podman is not installed")
+def test_images_of_a_registry_are_pulled(cluster: LiveCluster, archive: Path, work: Path) -> None:
+    """With the image's variables; of the puller no file and no process is left."""
+    registry = Registry("of/tools", archive.read_bytes(), ["PATH=/bin", "OF_IMAGE=1"])
+    before = set(Path("/tmp").glob("podman-*"))
+    settings = work / "registries.conf"
+    where = f"127.0.0.1:{registry.port}"
+    settings.write_text(f'[[registry]]\nlocation = "{where}"\ninsecure = true\n')
+    variables = {"HOME": str(work), "CONTAINERS_REGISTRIES_CONF": str(settings)}
+    try:
+        words = ("sh", "-c", "cat /etc/which; echo $OF_IMAGE")
+        image = f"--container-image=docker://{where}/of/tools"
+        said = as_user(cluster, OWNER, "srun", image, *words, cwd=work, **variables)
+        assert (said.returncode, said.stdout) == (0, "image\n1\n"), said.stderr
+        image = f"--container-image={where}/none"
+        said = as_user(cluster, OWNER, "srun", image, "true", cwd=work, **variables)
+        assert (said.returncode, f"container: {image}: podman: " in said.stderr) == (1, True), said
+    finally:
+        registry.close()
+    assert set(Path("/tmp").glob("podman-*")) == before
+
+
+def test_the_shell_of_salloc_is_in_an_image(cluster: LiveCluster, bundle: Path, work: Path) -> None:
+    """With use_interactive_step, whatever InteractiveStepOptions are."""
+    conf = work / "slurm.conf"
+    text = Path(cluster.environment["SLURM_CONF"]).read_text()
+    more = 'LaunchParameters=use_interactive_step\nInteractiveStepOptions="--interactive $SHELL"\n'
+    conf.write_text(text + more)
+    (work / "slurm.key").symlink_to(Path(cluster.environment["SLURM_CONF"]).with_name("slurm.key"))
+    words = ["setpriv", "--reuid=games", "--regid=60", "--clear-groups", "salloc", "-Q"]
+    said = subprocess.run(
+        [*words, f"--container-image={bundle}/rootfs", "--container-mount-home"],
+        input="cat /etc/which; exit 4\n", cwd=work, capture_output=True, text=True, check=False,
+        env={
+            **cluster.environment, "SLURM_CONF": str(conf), "SHELL": "/bin/sh", "HOME": str(work),
+        },
+    )  # fmt: skip
+    assert (said.returncode, said.stdout) == (4, "image\n"), said.stderr
+
+
+def test_a_command_of_salloc_is_in_no_image(cluster: LiveCluster, work: Path) -> None:
+    """It runs on the login host, and so does a shell without use_interactive_step."""
+    said = as_user(cluster, OWNER, "salloc", "--container-image=/x.tar", "true", cwd=work)
+    assert said.returncode == 1
+    assert said.stderr == (
+        "salloc: error: --container-image: only salloc's shell is in an image, with "
+        "LaunchParameters=use_interactive_step\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("option", "text"),
     [
         ("--container=/nowhere", "container: /nowhere/config.json: No such file or directory"),
-        ("--container-image=ubuntu:22.04", "only a path of a directory or tar file can be used"),
+        ("--container-image=/no/image.tar", "--container-image=/no/image.tar: no such file or"),
         ("--container-name=none-such", "there is no such container here"),
     ],
 )

@@ -102,6 +102,31 @@ def test_nothing_outlives_a_cancelled_job(cluster: LiveCluster, work: Path) -> N
     assert not any(is_running(f"{marker}{n}") for n in range(12))
 
 
+CROWD = """#!/bin/bash
+for group in $(find /sys/fs/cgroup -maxdepth 2 -name cgroup.procs); do
+    echo $$ >$group && echo moved to $group
+done 2>/dev/null
+for number in $(seq 1000); do setsid sleep $1 & done
+disown -a
+touch $2
+sleep 3600
+"""
+
+
+def test_neither_a_crowd_nor_another_group_helps(cluster: LiveCluster, work: Path) -> None:
+    """A thousand sessions of their own, of a script that tried to join other control groups."""
+    marker, begun = f"82{os.getpid()}", work / "begun"
+    script = work / "crowd.sh"
+    script.write_text(CROWD)
+    words = ("-o", "out", str(script), marker, str(begun))
+    job_id = submit_as(cluster, "nobody", *words, cwd=work)
+    cluster.wait_until("the crowd", begun.exists)
+    cluster.out("scancel", str(job_id))
+    cluster.wait_for_jobs(job_id)
+    assert "moved" not in (work / "out").read_text()
+    assert not is_running(marker)
+
+
 def test_nothing_outlives_a_killed_supervisor(cluster: LiveCluster, work: Path) -> None:
     """RELIABILITY 22, 29: the job ends with a reason when none of its processes is left."""
     marker = f"82{os.getpid()}"
@@ -111,6 +136,30 @@ def test_nothing_outlives_a_killed_supervisor(cluster: LiveCluster, work: Path) 
     assert not any(is_running(f"{marker}{n}") for n in range(12))
     assert cluster.accounted(job_id, "State") in ("FAILED", "NODE_FAIL")
     assert "CPUAlloc=0" in cluster.out("scontrol", "show", "node", "n1")
+
+
+BURN = """#!/usr/bin/python3
+import time
+held = bytearray(b"x" * (64 << 20))
+while time.process_time() < 1.5: pass
+open("begun", "w").write("burnt")
+time.sleep(3600)
+"""
+
+
+def test_what_a_step_had_used_outlives_its_supervisor(cluster: LiveCluster, work: Path) -> None:
+    """Its samples die with the supervisor; what the kernel has counted does not."""
+    script = work / "burn.py"
+    script.write_text(BURN)
+    job_id = submit_as(cluster, "nobody", "-o", "out", str(script), cwd=work)
+    wait_for_text(cluster, work / "begun")
+    os.kill(supervisor_of(cluster, job_id), signal.SIGKILL)
+    cluster.wait_for_jobs(job_id)
+    cluster.accounted(job_id)
+    words = ("sacct", "-n", "-P", "-j", f"{job_id}.batch", "-o", "TotalCPU,MaxRSS", "--noconvert")
+    cpu, peak = cluster.out(*words).strip().split("|")
+    assert cpu >= "00:01.400"
+    assert int(peak) >= 64 << 20
 
 
 def test_a_supervisor_that_hangs_holds_up_no_end(cluster: LiveCluster, work: Path) -> None:

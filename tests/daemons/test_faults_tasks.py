@@ -43,6 +43,7 @@ def cluster() -> Iterator[LiveCluster]:
             "--no-namespaces",
             "--conf",
             str(extra),
+            variables={"OF_THE_DAEMONS": "secret"},
         )
         with without_faults(made):
             yield made
@@ -100,14 +101,11 @@ def test_every_exit_code_and_signal(cluster: LiveCluster, work: Path) -> None:
     """RELIABILITY 37: what a script ends with is what sacct shows, 0..255 and each signal."""
     script = work / "end.sh"
     script.write_text(
-        "#!/usr/bin/env python3\nimport os, resource, signal, sys\n"
-        "resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n"
-        "n = int(os.environ['SLURM_ARRAY_TASK_ID'])\n"
-        "if n < 256: sys.exit(n)\n"
-        "number = n - 256\n"
-        "if number not in (9, 19):\n"
-        "    signal.signal(number, signal.SIG_DFL) if number in (1, 2, 3, 13, 15) else None\n"
-        "os.kill(os.getpid(), number)\n"
+        "#!/bin/sh\n[ $SLURM_ARRAY_TASK_ID -lt 256 ] && exit $SLURM_ARRAY_TASK_ID\n"
+        "ulimit -c 0\nexec python3 -c '\nimport os, signal\n"
+        'number = int(os.environ["SLURM_ARRAY_TASK_ID"]) - 256\n'
+        "if number in (1, 2, 3, 13, 15): signal.signal(number, signal.SIG_DFL)\n"
+        "os.kill(os.getpid(), number)'\n"
     )
     signals = [n for n in range(1, 65) if n not in (17, 18, 19, 20, 21, 22, 23, 25, 28, 32, 33)]
     tasks = [*range(256), *(256 + n for n in signals)]
@@ -221,6 +219,11 @@ def test_output_that_cannot_be_opened(cluster: LiveCluster, work: Path) -> None:
     ends = accounted(cluster, jobs, "State,ExitCode")
     shown = {name: ends[job_id] for name, job_id in zip(names, jobs, strict=True)}
     assert shown == dict.fromkeys(names, "FAILED|0:53")
+    said = accounted(cluster, jobs, "SystemComment")
+    assert said[jobs[0]] == f"Could not open stdio file {work / 'folder'}: Is a directory"
+    assert all(text.startswith("Could not open stdio file ") for text in said.values())
+    told = cluster.out("scontrol", "show", "job", str(jobs[0]))
+    assert f"SystemComment={said[jobs[0]]}\n" in told
     after = (work / "roots").stat()
     assert (after.st_ino, after.st_mode, after.st_mtime_ns) == (
         before.st_ino, before.st_mode, before.st_mtime_ns,
@@ -313,13 +316,59 @@ def test_working_directory_that_cannot_be_entered(
     assert cluster.accounted(job_id) == "COMPLETED|0:0"
 
 
+@pytest.mark.parametrize(
+    ("limit", "word", "script", "ended"),
+    [
+        ("-f 0", "FSIZE", "echo x; echo y", "FAILED|0:25"),
+        ("-St 1", "CPU", "while :; do :; done", "FAILED|0:24"),
+    ],
+)
+def test_limits_that_are_too_low(
+    cluster: LiveCluster, work: Path, limit: str, word: str, script: str, ended: str
+) -> None:
+    """They end the user's script as a shell would say, and nothing of the node."""
+    (work / "script").write_text(f"#!/bin/bash\n{script}\n")
+    submits = f"ulimit {limit}; exec sbatch --parsable -o out --propagate={word} script"
+    said = as_user(cluster, "nobody", "bash", "-c", submits, cwd=work)
+    assert said.returncode == 0, said
+    job_id = int(said.stdout)
+    cluster.wait_for_jobs(job_id)
+    assert cluster.accounted(job_id) == ended, (work / "out").read_text()
+    assert cluster.out("sinfo", "-h", "-o", "%t") == "idle\n"
+
+
+def test_a_home_that_cannot_be_entered(cluster: LiveCluster, work: Path) -> None:
+    """The script runs all the same, where it was submitted, and hears of it when it looks."""
+    home = work / "home"
+    home.mkdir(mode=0o700)
+    words = ("sbatch", "--parsable", "-o", "out", "--wrap", "pwd; cat ~/.profile; echo on")
+    said = as_user(cluster, "games", *words, cwd=work, HOME=str(home))
+    job_id = int(said.stdout)
+    cluster.wait_for_jobs(job_id)
+    lines = (work / "out").read_text().splitlines()
+    assert (lines[0], lines[-1]) == (str(work), "on")
+    assert f"{home}/.profile: Permission denied" in lines[1]
+    assert cluster.accounted(job_id) == "COMPLETED|0:0"
+
+
 IDENTITY = """#!/bin/bash
 grep -E '^(Uid|Gid|Groups|CapInh|CapPrm|CapEff|CapAmb|NoNewPrivs|SigBlk|SigIgn):' /proc/self/status
 umask
 ulimit -a | grep -v '^pipe'
 pwd
 python3 - <<END
-import os
+import os, stat
+def is_open_to_us(name):
+    try:
+        kind = os.stat(f"/dev/{name}").st_mode
+        if not (stat.S_ISCHR(kind) or stat.S_ISBLK(kind)):
+            return False
+        os.close(os.open(f"/dev/{name}", os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY))
+        return True
+    except OSError:
+        return False
+print("devices", *sorted(filter(is_open_to_us, os.listdir("/dev"))))
+print("variables", *sorted(os.environ))
 print("descriptors", *sorted(map(int, os.listdir("/proc/%d/fd" % os.getppid()))))
 try:
     os.setuid(0)
@@ -331,7 +380,10 @@ END
 
 
 def test_tasks_are_exactly_their_user(cluster: LiveCluster, work: Path) -> None:
-    """RELIABILITY 64: ids, groups, capabilities, descriptors, umask, limits as at submission."""
+    """RELIABILITY 64: ids, groups, capabilities, descriptors, umask, limits as at submission.
+
+    So are devices and variables, but for Slurm's own: none of the daemon's is among them.
+    """
     script = work / "who.sh"
     script.write_text(IDENTITY)
     script.chmod(0o755)
@@ -353,7 +405,27 @@ def test_tasks_are_exactly_their_user(cluster: LiveCluster, work: Path) -> None:
         ignored = [line for line in job if line.startswith("SigIgn")]
         assert ignored == ["SigIgn: 0000000000000000"]
         login = [ignored[0] if line.startswith("SigIgn") else line for line in login]
-        assert job == login
+        more = _variables(job) - _variables(login)
+        assert {name for name in more if not name.startswith("SLURM")} <= OF_A_JOB
+        assert _without_variables(job) == _without_variables(login)
+
+
+# What Slurm gives to tasks under other names than its own.
+OF_A_JOB = {
+    "ENVIRONMENT", "HOSTNAME", "TMPDIR", "HYDRA_BOOTSTRAP", "HYDRA_LAUNCHER_EXTRA_ARGS",
+    "I_MPI_HYDRA_BOOTSTRAP", "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", "OMPI_MCA_plm_slurm_args",
+    "PRTE_MCA_plm_slurm_args",
+}  # fmt: skip
+
+
+def _variables(lines: list[str]) -> set[str]:
+    """Return the names of variables that a script had."""
+    (line,) = [line for line in lines if line.startswith("variables ")]
+    return set(line.split()[1:])
+
+
+def _without_variables(lines: list[str]) -> list[str]:
+    return [line for line in lines if not line.startswith("variables ")]
 
 
 def _plain(line: str) -> str:

@@ -71,7 +71,7 @@ def test_jobs_have_gpus_near_their_cores(cluster: LiveCluster) -> None:
     assert held(cluster, two) == ("4-5", "gpu:2(IDX:2-3)")
     assert held(cluster, near) == ("1-3", "gpu:1(IDX:1)")
     node = cluster.out("scontrol", "show", "node", "-d", "n1")
-    assert "GresUsed=gpu:4(IDX:0-3)" in node
+    assert "GresUsed=gpu:(null):4(IDX:0-3)" in node
     assert "gres/gpu=4" in node.partition("AllocTRES=")[2]
     assert "gres/gpu=2" in cluster.out("squeue", "-h", "-O", "tres-alloc:60", "-j", str(two))
     cluster.out("scancel", *map(str, (single, two, near)))
@@ -138,7 +138,7 @@ def test_jobs_share_a_gpu(cluster: LiveCluster) -> None:
         "gpu:1(IDX:2)",
     ]
     node = cluster.out("scontrol", "show", "node", "n1", "-d")
-    assert "GresUsed=gpu:1(IDX:2),shard:6(4/4,2/4,0/4,0/4)" in node
+    assert "GresUsed=gpu:(null):1(IDX:2),shard:6(4/4,2/4,0/4,0/4)" in node
     assert "gres/gpu=1,gres/shard=6" in node
     cluster.out("scancel", *map(str, (first, second, third, whole)))
     refused = cluster.run("sbatch", "--gres=gpu:1,shard:1", "--wrap", "true")

@@ -122,6 +122,16 @@ def test_components_write_to_one_file(live_cluster: LiveCluster) -> None:
     assert ranks == {f"of-{rank}": f"{rank}\n" for rank in range(3)}
 
 
+def test_a_task_that_fails_ends_all_components(live_cluster: LiveCluster) -> None:
+    """With --kill-on-bad-exit, whichever component it is in."""
+    waits, fails = ("-n1", "sleep", "1000"), ("-n1", "sh", "-c", "exit 3")
+    for first, second in ((waits, fails), (fails, waits)):
+        ran = live_cluster.run("srun", "-K", *first, ":", *second)
+        assert ran.returncode == 143
+        assert "Exited with exit code 3" in ran.stderr
+        assert "DUE TO TASK FAILURE" in ran.stderr
+
+
 def test_steps_in_components_of_a_job_from_outside(live_cluster: LiveCluster) -> None:
     """--jobid names the leader; without it in the environment, srun asks what components are."""
     words = ("salloc", "-Q", "--no-shell", "-n1", ":", "-n1", "-w", "n2")

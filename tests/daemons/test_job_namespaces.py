@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,9 +18,9 @@ from tests.daemons.faults import (
     pid_of,
     start_daemon,
     submit_as,
-    tracebacks,
 )
-from tests.daemons.live import LiveCluster, start
+from tests.daemons.live import LiveCluster
+from tests.daemons.private_directories import private_directories
 
 pytestmark = [
     *AS_OTHERS,
@@ -33,27 +31,8 @@ OWNER, OTHER = "games", "nobody"
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LiveCluster]:
-    # Not below /tmp: that is what each job has for itself.
-    directory = Path(tempfile.mkdtemp(prefix="psng-", dir="/var/tmp"))
-    directory.chmod(0o755)
-    etc = directory / "c" / "etc"
-    etc.mkdir(parents=True)
-    (directory / "c").chmod(0o755)
-    (etc / "job_container.conf").write_text(f"AutoBasePath=true BasePath={directory}/base\n")
-    extra = directory / "extra"
-    extra.write_text("NamespaceType=namespace/tmpfs\n")
-    options = ("--nodes", "1", "--cpus", "8", "--no-namespaces", "--conf", str(extra))
-    made = start(directory / "c", *options)
-    try:
+    with private_directories() as made:
         yield made
-        assert tracebacks(made) == []
-    finally:
-        made.down()
-        for pin in (directory / "base").glob("*/.ns"):
-            if os.path.ismount(pin):
-                umount(bytes(pin), 2)
-        umount(bytes(directory / "base"), 2)
-        shutil.rmtree(directory)
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +113,33 @@ def test_a_restarted_slurmd_finds_them_again(cluster: LiveCluster, base: Path, w
     cluster.wait_for_jobs(job_id)
     assert (work / "out2").read_text() == "kept\nkept\n"
     is_clean(cluster, base)
+
+
+def test_another_base_path_is_made_by_a_reconfiguration(
+    cluster: LiveCluster, base: Path, work: Path
+) -> None:
+    """One that cannot be used leaves the old one in force."""
+    settings = cluster.directory / "etc" / "job_container.conf"
+    usual, other = settings.read_text(), base.parent / "other"
+    log = cluster.directory / "log" / "slurmd-n1.log"
+    (base.parent / "file").touch()
+    try:
+        for path, is_used in ((other, True), (base.parent / "file" / "x", False)):
+            settings.write_text(f"AutoBasePath=true BasePath={path}\n")
+            begin = log.stat().st_size
+            cluster.out("scontrol", "reconfigure")
+            word = "registered with" if is_used else "the configuration in force stays"
+            cluster.wait_until("the new file", lambda: word in log.read_text()[begin:])  # noqa: B023
+            seen = as_user(cluster, OWNER, "srun", "cat", "/proc/self/mountinfo", cwd=work)
+            assert str(other) in seen.stdout, seen
+        assert (
+            f"job_container.conf: BasePath={base.parent}/file/x: Not a directory" in log.read_text()
+        )
+        cluster.wait_until("removal of private directories", lambda: os.listdir(other) == [])
+    finally:
+        settings.write_text(usual)
+        cluster.out("scontrol", "reconfigure")
+        umount(bytes(other), 2)
 
 
 def test_an_idle_allocation_keeps_its_directories(

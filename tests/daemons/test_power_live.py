@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 from pathlib import Path
 
 import pytest
@@ -47,7 +49,9 @@ def test_a_job_wakes_its_node_which_sleeps_again_after_it() -> None:
 def _sleep_and_wake(at: Path) -> None:
     port = free_row(2)
     said = at / "said"
-    live = start(at / "c", "--nodes", "1", "--cpus", "4")
+    # SlurmUser runs the programs, and slurmd is to be root's where this test is.
+    own = pwd.getpwuid(os.geteuid()).pw_name
+    live = start(at / "c", "--nodes", "1", "--cpus", "4", "--slurm-user", own)
     conf = live.directory / "etc" / "slurm.conf"
     conf.write_text(conf.read_text() + CONF.format(at=at, port=port, other=port + 1))
     path = live.environment["PATH"]

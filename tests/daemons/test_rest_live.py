@@ -16,7 +16,11 @@ from typing import Any
 
 import pytest
 
+from pyslurm_ng.data_parser.envelope import VERSIONS
+from pyslurm_ng.web.operations import Operation, operations
 from tests.daemons.live import LiveCluster, missing_programs, start
+from tests.web.requests_of_all import requests_of_all
+from tests.web.validation import complaints
 
 pytestmark = pytest.mark.daemons
 
@@ -36,9 +40,12 @@ def rest() -> Iterator[tuple[LiveCluster, str]]:
         if os.geteuid() == 0 and _has_user("slurm"):
             shutil.chown(key, "slurm")
         lines = directory / "lines.conf"
-        lines.write_text(f"AuthAltTypes=auth/jwt\nAuthAltParameters=jwt_key={key}\n")
+        both = f"AuthAltTypes=auth/jwt\nAuthAltParameters=jwt_key={key}\n"
+        lines.write_text(both)
+        conf = directory / "more.conf"
+        conf.write_text(f"{both}MaxNodeCount=9\n")
         cluster = start(
-            directory / "c", "--nodes", "1", "--cpus", "4", "--conf", str(lines),
+            directory / "c", "--nodes", "1", "--cpus", "4", "--conf", str(conf),
             "--dbd-conf", str(lines),
         )  # fmt: skip
         path = str(directory / "rest.sock")
@@ -54,6 +61,7 @@ def rest() -> Iterator[tuple[LiveCluster, str]]:
             program.terminate()
             program.wait(20)
             cluster.down()
+        assert not Path(path).exists(), "SIGTERM leaves the socket behind"
 
 
 def _has_user(name: str) -> bool:
@@ -118,3 +126,73 @@ def test_commands_take_tokens(rest: tuple[LiveCluster, str]) -> None:
     assert refused.returncode == 1 and "token is not valid" in refused.stderr
     again = cluster.run("scontrol", "token", SLURM_JWT=token)
     assert again.returncode == 1 and "a token is not used to make another" in again.stderr
+
+
+def operation_of(version: str, method: str, path: str) -> Operation | None:
+    """Return the operation that a path without its query means."""
+    name = path.partition("?")[0]
+    known = [row for row in operations().values() if (row.version, row.method) == (version, method)]
+    exact = [row for row in known if row.path == name]
+    return next(
+        iter(exact + [row for row in known if _matches(row.path.split("/"), name.split("/"))]), None
+    )
+
+
+def _matches(pattern: list[str], name: list[str]) -> bool:
+    return len(pattern) == len(name) and all(
+        part == word or (part.startswith("{") and part != "{version}" and word)
+        for part, word in zip(pattern, name, strict=True)
+    )
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_each_get_and_post_answers_as_described(
+    rest: tuple[LiveCluster, str], version: str
+) -> None:
+    """Strictly: no key more, none less, in each version, of the daemons themselves."""
+    cluster, path = rest
+    token = cluster.out("scontrol", "token", "lifespan=600").strip().removeprefix("SLURM_JWT=")
+    ended = cluster.submit("-o", "/dev/null", "-t", "9", "--wrap", "true")
+    waiting = cluster.submit("-o", "/dev/null", "--hold", "--wrap", "true")
+    cluster.accounted(ended)
+    wrong: dict[str, Any] = {}
+    tried: set[tuple[str, str]] = set()
+    allocated = 0
+
+    def check(method: str, target: str, body: Any) -> Any:
+        operation = operation_of(version, method, target)
+        if operation is None:
+            return {}  # another version has it
+        status, answer = ask(path, token, method.upper(), target.format(version=version), body)
+        lines = complaints(answer, operation.answer, version) if operation.answer else []
+        # Extremes of steps name node and task as in sacct --json, which no schema has.
+        lines = [line for line in lines if "'node', 'task'" not in line]
+        if status != 200 or answer["errors"] or lines:
+            wrong[f"{method} {target}"] = (status, answer["errors"], lines)
+        tried.add((method, operation.path))
+        return answer
+
+    for method, target, body in requests_of_all(version[-1], waiting, ended):
+        answer = check(method, target, body)
+        if target.endswith("job/allocate"):
+            allocated = answer["job_id"]
+            check("get", f"/slurm/{{version}}/resources/{allocated}", None)
+            cluster.out("scancel", str(allocated))
+        if target.endswith("wckeys/") and method == "get":
+            check("get", f"/slurmdb/{{version}}/wckey/{answer['wckeys'][0]['id']}", None)
+    # With a limit, since it may not reach into the reservations.
+    running = cluster.submit("-o", "/dev/null", "-t", "9", "--wrap", "sleep 600")
+    cluster.wait_until(
+        "job to run",
+        lambda: cluster.out("squeue", "-h", "-j", str(running), "-o", "%T") == "RUNNING\n",
+    )
+    check("get", f"/slurm/{{version}}/job/{running}/requeue", None)
+    check("post", "/slurm/{version}/jobs/requeue", {"jobs": [str(waiting)]})
+    cluster.out("scancel", "--me")
+    assert wrong == {}, "\n".join(f"{name}: {said}" for name, said in wrong.items())
+    all_of_version = {
+        (row.method, row.path)
+        for row in operations().values()
+        if row.version == version and row.method in ("get", "post")
+    }
+    assert all_of_version - tried == set()

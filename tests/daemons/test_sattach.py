@@ -27,14 +27,9 @@ def _step(live_cluster: LiveCluster) -> Iterator[str]:
     def steps() -> list[str]:
         return live_cluster.out("squeue", "-hs", "-o", "%i").split()
 
-    def runs() -> bool:
-        """Return whether both nodes have launched their task."""
-        return (
-            bool(steps()) and "2 tasks" in live_cluster.run("sattach", "--layout", *steps()).stdout
-        )
-
     try:
-        live_cluster.wait_until("the step runs", runs)
+        # It is listed before its tasks run: sattach waits for them.
+        live_cluster.wait_until("the step is listed", lambda: bool(steps()))
         yield steps()[-1]
         out, _ = srun.communicate(timeout=30)
         assert srun.returncode == 4

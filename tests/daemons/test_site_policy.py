@@ -1,4 +1,4 @@
-"""JobSubmitPlugins=lua on a live cluster, against what Slurm 22.05 did with the same scripts."""
+"""job_submit.lua and cli_filter.lua on a live cluster, against Slurm 22.05 with the same."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ import pytest
 
 from tests.daemons.live import LiveCluster, missing_programs, start
 from tests.policy import site_scripts
-
-EMPTY = "function slurm_job_submit() return 0 end\nfunction slurm_job_modify() return 0 end\n"
 
 
 @pytest.fixture(scope="module")
@@ -46,15 +44,18 @@ def _prepare(cluster: LiveCluster) -> None:
     cluster.out("sacctmgr", "-i", "modify", "user", user, "set", "qos=normal,high,low")
     nodes = "nodename=n[1-4]"
     cluster.out("scontrol", "update", nodes, "availablefeatures=fast", "activefeatures=fast")
-    put(cluster, EMPTY)
+    reservation = site_scripts.RESERVATION.replace("=root", f"={user}")
+    cluster.out("scontrol", "create", "reservation", *reservation.split())
+    put(cluster, site_scripts.EMPTY)
+    put(cluster, site_scripts.EMPTY_FILTER, "cli_filter.lua")
     with (cluster.directory / "etc" / "slurm.conf").open("a") as conf:
         conf.write("\nJobSubmitPlugins=lua\nSlurmctldParameters=job_submit_timeout=1\n")
     cluster.out("scontrol", "reconfigure")
 
 
-def put(cluster: LiveCluster, text: str) -> None:
+def put(cluster: LiveCluster, text: str, name: str = "job_submit.lua") -> None:
     """Make a text the site's script, in one step."""
-    path = cluster.directory / "etc" / "job_submit.lua"
+    path = cluster.directory / "etc" / name
     fresh = path.with_suffix(".new")
     fresh.write_text(text)
     fresh.rename(path)
@@ -65,7 +66,19 @@ def test_scripts_of_sites_act_as_under_slurm(site: LiveCluster, name: str) -> No
     """Job by job: exit code, what the user reads, and each field of the job."""
     put(site, site_scripts.script(name))
     played = [*site_scripts.play(name, site.run)]
-    assert site_scripts.differences(played, site_scripts.recorded(name)) == []
+    wrong_lines = site_scripts.differences(played, site_scripts.recorded(name))
+    assert not wrong_lines, "\n".join(wrong_lines)
+
+
+@pytest.mark.parametrize("name", site_scripts.FILTERS)
+def test_filters_of_sites_act_as_under_slurm(site: LiveCluster, name: str) -> None:
+    """In sbatch, srun and salloc: exit code, what the user reads, and each field of the job."""
+    put(site, site_scripts.EMPTY)
+    put(site, site_scripts.script(name), "cli_filter.lua")
+    played = [*site_scripts.play(name, site.run)]
+    put(site, site_scripts.EMPTY_FILTER, "cli_filter.lua")
+    wrong_lines = site_scripts.differences(played, site_scripts.recorded(name))
+    assert not wrong_lines, "\n".join(wrong_lines)
 
 
 HOSTILE = """
@@ -134,7 +147,7 @@ def test_others_are_served_while_a_script_hangs(site: LiveCluster) -> None:
 
 def test_a_broken_script_leaves_the_one_before_in_force(site: LiveCluster) -> None:
     """As under Slurm, which names the file and the line in its log."""
-    put(site, site_scripts.script("07-default-time"))
+    put(site, site_scripts.script("scripts/07-default-time"))
     before = site.run("sbatch", "-H", "--wrap=true")
     put(site, "function (")
     after = site.run("sbatch", "-H", "--wrap=true")
@@ -145,9 +158,9 @@ def test_a_broken_script_leaves_the_one_before_in_force(site: LiveCluster) -> No
 
 def test_the_journal_has_the_request_after_the_script(site: LiveCluster) -> None:
     """A restart replays the journal; the script, which is another by then, is not asked."""
-    put(site, site_scripts.script("07-default-time"))
+    put(site, site_scripts.script("scripts/07-default-time"))
     job_id = int(site.run("sbatch", "--parsable", "-H", "--wrap=true").stdout)
-    put(site, EMPTY)
+    put(site, site_scripts.EMPTY)
     pid_file = next((site.directory / "run").rglob("slurmctld.pid"))
     os.kill(int(pid_file.read_text()), signal.SIGKILL)
     site.wait_until("start of slurmctld", lambda: site.run("slurmctld").returncode == 0)
@@ -156,7 +169,7 @@ def test_the_journal_has_the_request_after_the_script(site: LiveCluster) -> None
 
 def test_salloc_srun_and_tests_pass_the_script_too(site: LiveCluster) -> None:
     """What it says is shown by the command's own name."""
-    put(site, site_scripts.script("02-refuse-without-account"))
+    put(site, site_scripts.script("scripts/02-refuse-without-account"))
     why = "Invalid account or account/partition combination specified"
     for words, last in (
         (("salloc", "true"), f"salloc: error: Job submit/allocate failed: {why}"),
@@ -172,7 +185,7 @@ def test_salloc_srun_and_tests_pass_the_script_too(site: LiveCluster) -> None:
 
 def test_components_pass_one_by_one(site: LiveCluster) -> None:
     """Each line for the user has the component's number."""
-    put(site, site_scripts.script("07-default-time"))
+    put(site, site_scripts.script("scripts/07-default-time"))
     done = site.run("sbatch", "-H", "--wrap=true", ":", "-t", "5")
     assert done.stderr.splitlines() == ["sbatch: 0: no --time: your job gets 90 minutes"]
 

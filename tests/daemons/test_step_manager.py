@@ -19,7 +19,8 @@ srun -Q -N2 -n2 -l echo plain
 for number in 1 2 3 4 5 6; do
     srun -Q --async --parsable -n1 --exact -o step-%s bash -c "sleep 1; echo $number"
 done
-srun -Q --async -N2 -n2 --mem=0 -o wide-%t sh -c 'echo $SLURM_PROCID of $SLURM_NTASKS'
+srun -Q --async -N1 -n1 --exact -o /dev/null true
+srun --async -N2 -n2 --mem=0 -o wide-%t sh -c 'echo $SLURM_PROCID of $SLURM_NTASKS'
 swait --timeout=0; echo timeout $?
 swait; echo swait $?
 srun -Q -n1 sh -c 'swait; echo inner $?'
@@ -37,14 +38,14 @@ def test_queued_steps_run_and_swait_waits_for_them(live_cluster: LiveCluster, wo
     assert lines[0].startswith("SLURM_STEPMGR=n")
     assert sorted(lines[1:3]) == ["0: plain", "1: plain"]
     assert lines[3:9] == [f"{job_id}.{step}" for step in range(1, 7)]
-    assert lines[9] == f"Submitted step {job_id}.7"
+    assert lines[9] == f"Submitted step {job_id}.8"  # of that with -Q nothing is said
     assert "timeout 1" in lines and lines[-2:] == ["swait 0", "inner 0"]
     assert sorted((work / f"step-{step}").read_text() for step in range(1, 7)) == [
         f"{number}\n" for number in range(1, 7)
     ]
     assert [(work / f"wide-{task}").read_text() for task in (0, 1)] == ["0 of 2\n", "1 of 2\n"]
     shown = live_cluster.out("sacct", "-nPj", str(job_id), "-o", "JobID,State").split()
-    assert shown[2:] == [f"{job_id}.{step}|COMPLETED" for step in range(9)]
+    assert shown[2:] == [f"{job_id}.{step}|COMPLETED" for step in range(10)]
 
 
 def test_steps_are_shown_attached_to_and_cancelled(live_cluster: LiveCluster, work: Path) -> None:

@@ -77,7 +77,7 @@ DENIED = "Access/permission denied"
     [
         ("scancel {job}", f"scancel: error: Kill job error on job id {{job}}: {DENIED}"),
         ("scancel -s USR1 {job}", f"scancel: error: Kill job error on job id {{job}}: {DENIED}"),
-        ("scontrol hold {job}", f"{DENIED} for job {{job}}"),
+        ("scontrol hold {job}", "Invalid user id for job {job}"),
         ("scontrol update JobId={job} TimeLimit=1", "Invalid user id for job {job}"),
         ("scontrol requeue {job}", f"{DENIED} for job {{job}}"),
         ("scontrol suspend {job}", f"{DENIED} for job {{job}}"),
@@ -107,6 +107,13 @@ def test_others_are_refused(
 
 OPERATORS = {
     "CreateNodes": {"line": "NodeName=d1 CPUs=1 State=CLOUD"},
+    "TakeFutureNode": {
+        "hostname": "h",
+        "address": "h",
+        "sockets": 1,
+        "cores_per_socket": 1,
+        "threads_per_core": 1,
+    },
     "DeleteNodes": {"nodes": "n1"},
     "DeletePartition": {"name": "debug"},
     "Reconfigure": {},

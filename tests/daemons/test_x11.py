@@ -20,7 +20,7 @@ pytestmark = pytest.mark.daemons
 COOKIE = bytes(range(16))
 CLIENT = """
 import os, socket, struct, sys
-number = int(os.environ["DISPLAY"].removeprefix("localhost:").removesuffix(".0"))
+number = int(os.environ["DISPLAY"].removeprefix("127.0.0.1:").removesuffix(".0"))
 from pyslurm_ng.wire import xauthority
 path = os.environ["XAUTHORITY"]
 assert os.stat(path).st_mode & 0o777 == 0o600
@@ -120,7 +120,7 @@ def test_clients_of_all_nodes_reach_the_server(x11_cluster: LiveCluster) -> None
     shown = "echo $SLURM_PROCID $DISPLAY"
     ran = x11_cluster.run("srun", "--x11=last", "-N2", "-n2", "sh", "-c", shown, **told)
     assert f"0 {display}" in ran.stdout.splitlines(), ran
-    assert "1 localhost:" in ran.stdout
+    assert "1 127.0.0.1:" in ran.stdout
 
 
 def test_where_it_is_not_allowed(x11_cluster: LiveCluster, tmp_path: Path) -> None:

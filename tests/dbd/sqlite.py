@@ -31,9 +31,15 @@ class SqliteFiles:
 
     def _make(self, prepare: Prepare | None) -> Path:
         path = self._directory / f"{len(self._files)}.sqlite"
+        for part in self._directory.glob(f"{path.name}*"):
+            part.unlink()  # of a set-up that has failed: the next one begins anew
         database = Database(sqlite_url(str(path)))
         database.open()
         if prepare is not None:
             prepare(database)
+        with database.engine.connect() as connection:
+            # Only this file is copied, so all rows must be in it, whenever connections close.
+            moved = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()
+        assert moved[0] == 0, "another connection holds the store that is to be copied"
         database.close()
         return path

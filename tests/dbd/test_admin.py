@@ -143,6 +143,22 @@ def test_max_limits_are_inherited_group_limits_are_not(store: Database) -> None:
     assert by_user["chem", ""].grp_jobs == 9
 
 
+def test_a_priority_is_inherited(store: Database) -> None:
+    """As Max limits are; one of its own counts before."""
+    manage(store, "modify account chem set priority=7")
+    manage(store, "modify user bob where account=chem set priority=9")
+    associations = tree(store)
+    of = {
+        name: associations.record(row).priority
+        for name in ("", "bob", "carol")
+        if (row := associations.find("chem", name)) is not None
+    }
+    assert of == {"": 7, "bob": 9, "carol": 7}
+    manage(store, "modify user bob where account=chem set priority=-1")
+    shown = {row["User"]: row["Priority"] for row in listed(store, "association", "account=chem")}
+    assert shown == {"": 7, "bob": 7, "carol": 7}
+
+
 def test_minus_one_clears_a_limit(store: Database) -> None:
     """Also one TRES of a list, and by its name from before TRES."""
     manage(store, "modify account chem set grptres=cpu=8,mem=100 grpwall=60 grpnodes=4")
@@ -173,6 +189,14 @@ def test_minus_one_clears_a_limit(store: Database) -> None:
         ("modify qos low set priority=x", "sacctmgr: error: Invalid value for Priority (x)"),
         ("modify qos low set usagefactor=x", "sacctmgr: error: Invalid value for UsageFactor (x)"),
         ("modify qos low set preempt=low", "sacctmgr: error: QOS Preemption loop detected"),
+        (
+            "modify qos low set maxtresperuser=gres/gup=2",
+            "sacctmgr: error: slurmdb_format_tres_str: no TRES known by type gres/gup",
+        ),
+        (
+            "modify user bob set grptres=license/gup=2",
+            "sacctmgr: error: slurmdb_format_tres_str: no TRES known by type license/gup",
+        ),
         ("modify account chem set parent=nope", " Parent Account nope doesn't exist."),
         (
             "modify user bob set defaultqos=nope",
@@ -697,10 +721,7 @@ def test_the_transaction_log_names_who_and_what(store: Database) -> None:
             " error: 4 users with accounts, partitions, keys and clusters are too many for one "
             "command, at most 3",
         ),
-        (
-            "add coordinator account=chem a,b,c,d",
-            " You specified a non-existent user 'a'.",
-        ),
+        ("add coordinator account=chem d", " You specified a non-existent user 'd'."),
         ("add user x,y,z account=chem", ""),
     ],
 )
@@ -792,3 +813,14 @@ def test_new_clusters_begin_with_default_qos(
     manage(database, "add user dora account=bio")
     (dora,) = listed(database, "association", "user=dora")
     assert dora["QOSLevel"] == "standard"
+
+
+def test_qos_may_not_preempt_each_other_in_a_circle(store: Database) -> None:
+    """Over others, too; a way out of the circle is allowed."""
+    for line in ("add qos top", "add qos mid", "modify qos top set preempt=mid",
+                 "modify qos mid set preempt=low"):  # fmt: skip
+        assert manage(store, line).exit_code == 0, line
+    refused = manage(store, "modify qos low set preempt=top")
+    assert refused.error_lines[0] == "sacctmgr: error: QOS Preemption loop detected"
+    assert manage(store, "modify qos mid set preempt=").exit_code == 0
+    assert manage(store, "modify qos low set preempt=top").exit_code == 0

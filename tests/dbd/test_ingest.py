@@ -526,7 +526,7 @@ def test_every_event_kind_is_either_kept_or_known_to_be_of_no_interest() -> None
         "EpochStarted", "NumbersSkipped", "RequestAnswered", "StepNodesDone",
         "EpilogEnded", "UsageKept", "JobIdsSeen", "LostRunsChanged", "TriggerSet",
         "TriggersCleared", "TriggerPulled", "TriggerFired",
-        "NodeRebootIssued", "NodesPowered", "CrontabChanged",
+        "NodeRebootIssued", "NodesPowered", "CrontabChanged", "BufferChanged",
     }  # fmt: skip
     kinds = {kind.__name__ for kind in ev.AnyEvent.__args__}
     assert kinds - {kind.__name__ for kind in kept} == of_no_interest

@@ -9,6 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd.columns import TEXT_CHARACTERS
 from pyslurm_ng.dbd.database import Database
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import JobRequest, Step
@@ -62,7 +63,7 @@ def check(rows: sa.Table, columns: dict[str, list[str]], bounds: dict[str, int])
     looked_at = set()
     for field, names in columns.items():
         for name in names:
-            width = rows.c[name].type.length or schema.TEXT_CHARACTERS  # type: ignore[attr-defined]
+            width = rows.c[name].type.length or TEXT_CHARACTERS  # type: ignore[attr-defined]
             column = field, f"{rows.name}.{name}"
             assert (bounds[field] > width) == (column in CUT), (column, bounds[field], width)
             looked_at.add(name)

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -156,3 +157,19 @@ def test_a_server_that_does_not_encrypt_is_refused(
     words = f"SSL_CA={encrypting.folder}/server.pem,SOCKET={mariadb_socket}"
     with pytest.raises(CannotStart, match="SSL is required"):
         opened(configuration(tmp_path, encrypting.port, words))
+
+
+@pytest.mark.parametrize(
+    ("is_there", "text"), [(False, "No such file or directory"), (True, "Permission denied")]
+)
+def test_a_password_script_that_cannot_run_is_said_at_once(
+    tmp_path: Path, is_there: bool, text: str
+) -> None:
+    """It is not waited for, as for a database that does not answer yet."""
+    script = tmp_path / "script"
+    if is_there:
+        script.write_text("password")
+    conf = replace(configuration(tmp_path, 9, ""), pass_script=str(script))
+    with pytest.raises(CannotStart) as caught:
+        opened(conf)
+    assert str(caught.value).endswith(f": StoragePassScript {script}: {text}")

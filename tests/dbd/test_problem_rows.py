@@ -7,6 +7,7 @@ import pytest
 import sqlalchemy as sa
 
 from pyslurm_ng.dbd import lengths, schema
+from pyslurm_ng.dbd.admin.change import RefusedError
 from pyslurm_ng.dbd.database import Database, is_of_one_row
 from pyslurm_ng.dbd.ingest import batches
 from pyslurm_ng.dbd.ingest.batches import ingest, read_cursor, store_problems
@@ -159,7 +160,7 @@ def test_events_of_a_newer_controller_wait(store: Database) -> None:
 
 
 def test_operators_see_and_delete_problems(store: Database) -> None:
-    """After Slurm's own problems, in its columns; other users do not see other jobs' rows."""
+    """After Slurm's own problems, in its columns; other users may not ask, as in Slurm."""
     record(store, submitted(T, 5))
     record(store, bad_update(5))
     manage(store, "add account chem")
@@ -167,7 +168,8 @@ def test_operators_see_and_delete_problems(store: Database) -> None:
     assert problems[0] == ["demo", "chem", "", "Account has no users"]
     assert problems[1][:3] == ["demo", "physics", "alice"]
     assert str(problems[1][3]).startswith("Not stored: JobUpdated of job 5 (record 3): ValueError")
-    assert len(shown(store, 1001, "alice")) == 1
+    with pytest.raises(RefusedError, match="Access/permission denied"):
+        shown(store, 1001, "alice")
     refused = manage(store, "delete problem", user="alice", uid=1001)
     assert refused.exit_code == 1
     assert manage(store, "delete problem").lines == [" Deleting 1 problem of cluster demo"]
@@ -213,3 +215,22 @@ def test_a_partition_that_is_too_long_is_refused_in_one_line(store: Database) ->
     assert line.startswith(" Not stored: ")
     assert "partition" in line
     assert manage(store, "add user bob account=root").exit_code == 0
+
+
+def test_what_makes_submissions_fail_is_listed(store: Database) -> None:
+    """In Slurm's words: accounts and users that have nothing, and users this host does not know."""
+    for line in (
+        "add account empty", "add account full", "add user daemon account=full",
+        "add user no-such-user account=full", "add cluster other", "add account away cluster=other",
+        "add user bin account=away cluster=other", "delete account away cluster=other",
+    ):  # fmt: skip
+        assert manage(store, line).exit_code == 0, line
+    listed_rows = shown(store, 0, "root")
+    for row in (
+        ["", "away", "", "Account has no Associations"],
+        ["demo", "empty", "", "Account has no users"],
+        ["", "", "bin", "User has no Associations"],
+        ["", "", "no-such-user", "User does not have a uid"],
+    ):
+        assert listed_rows.count(row) == 1, row
+    assert not any(row[2] == "daemon" or row[1] == "full" for row in listed_rows)

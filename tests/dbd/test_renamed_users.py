@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd import removed, schema
 from pyslurm_ng.dbd.database import Database
 from pyslurm_ng.dbd.tree import Tree
 from pyslurm_ng.dbd.updates import association_update, store_value
@@ -114,7 +114,7 @@ def test_a_renamed_user_keeps_everything(store: Database) -> None:
     assert [record.user for record in update.associations] == ["bob"]
     assert {user.name for user in update.users} >= {"bob"}
     users = dict(rows(store, schema.users, "name", "is_deleted"))
-    assert (users["bob"], users["ben"]) == (0, 1)
+    assert (users["bob"], users["ben"]) == (0, removed.NEVER_WAS)
 
 
 @pytest.mark.parametrize(

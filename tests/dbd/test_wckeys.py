@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 
 from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd.admin.change import Actor
 from pyslurm_ng.dbd.database import Database
+from pyslurm_ng.dbd.queries import JobListing
 from pyslurm_ng.dbd.tree import user_records
 from pyslurm_ng.dbd.updates import association_update, store_value
+from pyslurm_ng.kernels.records import project
+from pyslurm_ng.wire.dbd_messages import ListJobRecords
 from tests.dbd.accounting_room import (
     OpenStore,
     at,
@@ -84,7 +88,8 @@ def test_a_default_is_one_of_a_users_keys(store: Database) -> None:
         " Modified users...", "  alice",
     ]  # fmt: skip
     assert keys(store) == {"alice": ("wb", ("wa", "wb"))}
-    assert manage(store, "modify user alice set defaultwckey=").exit_code == 0
+    assert manage(store, "modify user alice set defaultwckey=").exit_code == 1
+    assert manage(store, "modify user alice set defaultwckey=-1").exit_code == 0
     assert keys(store) == {"alice": ("", ("wa", "wb"))}
 
 
@@ -150,3 +155,21 @@ def test_keys_are_left_alone_where_they_are_not_tracked(database: Database) -> N
     record(database, configured(at("12:00:00")))
     record(database, submitted(at("12:01:00"), 1, wckey="new"))
     assert listed(database, "wckey") == []
+
+
+def test_a_job_has_the_number_of_its_users_key(store: Database) -> None:
+    """Also where the key is the default; 0 without one. sacct shows it as WCKeyID."""
+    manage(store, "add user alice account=physics wckeys=wa,wb")
+    manage(store, "add user bob account=physics wckeys=wb")
+    moment = at("12:01:00")
+    record(store, submitted(moment, 1, wckey="wb"), submitted(moment, 2, wckey="*wa"))
+    record(store, submitted(moment, 3))
+    number = {
+        (name, user): key for key, name, user in rows(store, schema.wckeys, "id", "name", "user")
+    }
+    request = ListJobRecords(["job_id", "wckey_id"], clusters=["demo"])
+    with store.read() as connection:
+        listing = JobListing(connection, request, Actor(0, "root", 3, frozenset()), False, moment)
+        shown = project(listing.next_part(connection).records, (0, 1))
+    expected = [(1, number["wb", "alice"]), (2, number["wa", "alice"]), (3, 0)]
+    assert [tuple(row) for row in shown] == expected

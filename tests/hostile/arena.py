@@ -17,18 +17,21 @@ from typing import Any
 from pyslurm_ng.kernels.process import umount
 from tests.daemons.faults import as_user, pid_of, tracebacks
 from tests.daemons.live import COMMAND_LIMIT_S, PYTHON, PYTHON_PATH, LiveCluster, start
+from tests.fuzz.live import listening
 from tests.hostile.attacks import Attack, Many
 
 ATTACKER, OTHER, THIRD = "games", "nobody", "daemon"
 ROOT = Path(__file__).parents[2]
 LOAD = ROOT / "bench" / "hostile_load.py"
-DAEMONS = ("slurmctld", "slurmdbd", "slurmd-n1", "slurmd-n2")
+DAEMONS = ("slurmctld", "slurmdbd", "slurmd-n1", "slurmd-n2", "slurmrestd")
 CONF = """\
 NamespaceType=namespace/tmpfs
 JobSubmitPlugins=python
 PrivateData=jobs,usage
 SlurmdTimeout=60
 ScronParameters=enable
+PrologFlags=Contain
+SlurmctldParameters=enable_stepmgr
 """
 SITE_SCRIPT = """\
 def job_submit(job_desc, *rest):
@@ -68,6 +71,7 @@ class Arena:
             "spool": str(self.cluster.directory / "spool"),
             "state": str(self.cluster.directory / "state"),
             "etc": str(self.cluster.directory / "etc"),
+            "rest": str(min(listening(self.pids["slurmrestd"]))),
         }  # fmt: skip
 
     # Attacks ------------------------------------------------------------------------------------
@@ -217,7 +221,7 @@ def arena() -> Iterator[Arena]:
     dbd_extra = directory / "dbd_extra"
     dbd_extra.write_text("PrivateData=jobs,usage\n")
     files = ("--conf", str(extra), "--dbd-conf", str(dbd_extra))
-    options = ("--nodes", "2", "--cpus", "8", "--no-namespaces", *files)
+    options = ("--nodes", "2", "--cpus", "8", "--no-namespaces", "--web", *files)
     try:
         made = start(directory / "c", *options)
         try:

@@ -180,7 +180,8 @@ LIMITS = (
     submits("limits below nothing", rlimits=[["NOFILE", -2, -2]]),
     submits("a limit twice a hundred times", rlimits=Many([["NOFILE", 1024, 1024]], 100)),
     runs("a real-time task", f"chrt -f 99 true {INTO}; true"),
-    runs("a lower nice value", "nice -n -20 sh -c 'test $(nice) -lt 0 && echo ESCAPED'; true"),
+    runs("a lower nice value",
+         "b=$(nice); nice -n -20 sh -c 'test $(nice) -lt $0 && echo ESCAPED' $b; true"),
     runs("capabilities", "grep -q 'CapEff:.*[1-9a-f]' /proc/self/status && echo ESCAPED; true"),
     runs("a lower OOM score", f"echo -1000 > /proc/self/oom_score_adj {INTO}; true"),
     runs("control groups", "for g in $(cut -d: -f3 /proc/self/cgroup | sort -u); do "

@@ -13,7 +13,7 @@ import pytest
 
 from tests.d.mounts import can_mount
 from tests.daemons.faults import AS_OTHERS
-from tests.hostile import critical, faults, jobs, rights, serious
+from tests.hostile import critical, faults, jobs, recent, rights, serious
 from tests.hostile.arena import Arena, arena, filled
 from tests.hostile.attacks import Attack
 
@@ -23,7 +23,8 @@ pytestmark = [
     pytest.mark.skipif(not can_mount(), reason="mount namespaces cannot be made here"),
 ]
 CLASSES = {
-    **critical.CLASSES, **serious.CLASSES, **faults.CLASSES, **rights.CLASSES, **jobs.CLASSES
+    **critical.CLASSES, **serious.CLASSES, **faults.CLASSES, **rights.CLASSES, **jobs.CLASSES,
+    **recent.CLASSES,
 }  # fmt: skip
 LEAST = 11
 """The review's own, and ten that others have thought of."""

@@ -7,90 +7,46 @@ import fcntl
 import json
 import os
 import resource
-import shutil
 import signal
 import socket
 import struct
-import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
-from tests.world.waiting import wait_until
-
-ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = ROOT / "build" / "launcher" / "pyslurm-launcher"
-PACKAGE = ROOT / "src" / "pyslurm_ng"
-DIRECTORIES = (
-    Path(f"/run/user/{os.geteuid()}/pyslurm-ng"),
-    Path(f"/tmp/.pyslurm-ng-{os.geteuid()}"),
+from tests.launcher.installation import (
+    MAGIC,
+    PROGRAM,
+    TRIAL,
+    Installation,
+    end,
+    is_over,
+    state,
 )
+from tests.world.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(
     not PROGRAM.exists(), reason="the launcher is not built: run `make build`"
 )
 
-MAGIC = 0x32736370  # PROTOCOL_MAGIC of src/launcher/command_protocol.h
+
+@pytest.fixture(autouse=True)
+def _signals_of_a_terminal() -> Iterator[None]:
+    """Commands inherit what a shell ignores for its background, where the tests may run."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGQUIT)}
+    for number, handler in before.items():
+        if handler == signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 USR1 = 1 << (signal.SIGUSR1 - 1)
-
-# A squeue that shows what it was called with, or does what its first argument says.
-TRIAL = """
-import json, os, resource, signal, sys, time
-def main(argv):
-    what = argv[0]
-    if what == "show":
-        print(json.dumps({
-            "argv": [sys.argv, argv], "cwd": os.getcwd(), "env": dict(os.environ),
-            "umask": os.umask(0), "nice": os.nice(0), "cpus": sorted(os.sched_getaffinity(0)),
-            "limits": [resource.getrlimit(kind) for kind in range(16)], "tz": time.tzname,
-            "signals": [str(signal.getsignal(n)) for n in range(1, 65)],
-            "blocked": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])),
-            "streams": [[s.encoding, s.errors, s.line_buffering]
-                        for s in (sys.stdin, sys.stdout, sys.stderr)],
-            "open": sorted(os.listdir("/proc/self/fd"))[:3], "input": sys.stdin.read(),
-        }))
-        return 0
-    if what == "parent": print(os.getppid()); return 0
-    if what == "code": return int(argv[1])
-    if what == "raise": raise RuntimeError("broken")
-    if what == "interrupt": raise KeyboardInterrupt
-    if what == "signal": os.kill(os.getpid(), int(argv[1])); time.sleep(60)
-    if what == "wait":
-        print(os.getpid(), flush=True)
-        time.sleep(600)
-    if what == "colors":
-        print(os.getppid(), "colorsys" in sys.modules)
-        import colorsys
-        return 0
-    if what == "import":
-        print(os.getpid(), flush=True)
-        signal.sigwait([signal.SIGUSR1])
-        import colorsys
-        if argv[1:]: print(*argv[1:], flush=True)
-        return 3
-"""
-
-
-def state(pid: int) -> str:
-    """Return the letter of a process's state; empty if there is none."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return ""
-
-
-def is_over(pid: int) -> bool:
-    """Return whether a process has ended; its parent may not have looked yet."""
-    return state(pid) in ("", "Z")
-
-
-def end(pid: int) -> None:
-    """Kill a process, unless it has ended by itself or with another one."""
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
 
 
 def signal_family(server: int, number: signal.Signals) -> list[int]:
@@ -108,93 +64,39 @@ def signal_family(server: int, number: signal.Signals) -> list[int]:
     return [int(child) for child in children]
 
 
-@dataclass
-class Installation:
-    """A made-up squeue with its launcher, a configuration, and the server that it starts."""
+@contextlib.contextmanager
+def launcher_by_hand(
+    installed: Installation, *words: str, blocked: int = 0
+) -> Iterator[tuple[socket.socket, TextIO]]:
+    """Have a server run a command, as a launcher does that does not read its end by itself.
 
-    root: Path
-
-    def environment(self, **more: str) -> dict[str, str]:
-        conf = str(self.root / "slurm.conf")
-        return {"PATH": os.defpath, "SLURM_CONF": conf, "LANG": "C.UTF-8", **more}
-
-    def run(self, *words: str, **options: object) -> subprocess.CompletedProcess[str]:
-        options.setdefault("stdin", subprocess.DEVNULL)
-        options.setdefault("env", self.environment())
-        return subprocess.run(
-            [str(self.root / "bin" / "squeue"), *words],
-            capture_output=True, text=True, check=False, timeout=60, **options,  # type: ignore[call-overload]
-        )  # fmt: skip
-
-    def popen(self, *words: str) -> subprocess.Popen[str]:
-        """Start a command without waiting for it; the caller reads what it prints."""
-        return subprocess.Popen(
-            [str(self.root / "bin" / "squeue"), *words],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env=self.environment(),
-        )  # fmt: skip
-
-    def begin(self, *words: str) -> tuple[subprocess.Popen[str], int]:
-        """Start a command that waits, by the server; return its launcher and its child's pid."""
-        while True:
-            launcher = self.popen(*words)
-            assert launcher.stdout is not None
-            with launcher.stdout:
-                child = int(launcher.stdout.readline())
-            if child != launcher.pid:
-                return launcher, child
-            launcher.kill()  # on a busy machine it has started directly
-            launcher.wait()
-            self.warm()
-
-    def socket_path(self) -> Path | None:
-        """Return the socket of the server; None where none listens."""
-        program = self.root / "lib" / "pyslurm-ng" / "bin" / "pyslurm-command-server"
-        for directory in DIRECTORIES:
-            for path in directory.glob("*.socket"):
-                try:
-                    exe = os.readlink(f"/proc/{_peer(path)}/exe")
-                except OSError:
-                    continue
-                if exe == str(program.resolve()):
-                    return path
-        return None
-
-    def server(self) -> int:
-        """Return the pid of the server; 0 where none listens."""
-        path = self.socket_path()
-        return _peer(path) if path is not None else 0
-
-    def warm(self) -> int:
-        """Use the command until its server runs it; return the server's pid."""
-
-        def is_served() -> bool:
-            parent = int(self.run("parent").stdout)
-            return parent == self.server() != 0
-
-        wait_until(is_served, "a command server")
-        return self.server()
-
-
-@pytest.fixture
-def installed(tmp_path: Path) -> Iterator[Installation]:
-    """Return an installation whose squeue is `TRIAL`; its server ends with the test."""
-    library = tmp_path / "lib" / "pyslurm-ng"
-    package = library / "pyslurm_ng"
-    for name in ("__init__.py", "_run.py", "cli/__init__.py", "command_server.py",
-                 "command_server_start.py", "cli/session_id.py", "conf/__init__.py",
-                 "conf/quick.py", "base/__init__.py", "base/input_files.py"):  # fmt: skip
-        (package / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(PACKAGE / name, package / name)
-    (package / "cli" / "squeue.py").write_text(TRIAL)
-    for program in (tmp_path / "bin" / "squeue", library / "bin" / "pyslurm-command-server"):
-        program.parent.mkdir(exist_ok=True)
-        shutil.copy(PROGRAM, program)
-    (tmp_path / "slurm.conf").write_text("ClusterName=trial\n")
-    installation = Installation(tmp_path)
-    yield installation
-    pid = installation.server()
-    if pid:
-        end(pid)
+    Yields:
+        The connection, and what the command prints.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as launcher:
+        launcher.settimeout(60)
+        launcher.connect(str(installed.socket_path()))
+        launcher.recv(100)
+        count = 1 + len(words)
+        request = struct.pack(
+            "=4I2i2Q", MAGIC, count, 1, 0o022, os.nice(0), os.getsid(0), 0, blocked
+        )
+        limits = [number for kind in range(16) for number in resource.getrlimit(kind)]
+        cpus = sum(1 << cpu for cpu in os.sched_getaffinity(0))
+        request += struct.pack("=32Q", *(limit % 2**64 for limit in limits))
+        request += cpus.to_bytes(128, sys.byteorder)
+        request += "".join(f"{word}\0" for word in ("squeue", *words, "A=b")).encode()
+        reading, writing = os.pipe()
+        null, root = os.open(os.devnull, os.O_RDWR), os.open("/", os.O_PATH)
+        socket.send_fds(launcher, [request], [null, writing, null, root])
+        for descriptor in (null, writing, root):
+            os.close(descriptor)
+        _, descriptors, _, _ = socket.recv_fds(launcher, 100, 2)
+        launcher.send(b"go\0")
+        with open(reading) as output:
+            yield launcher, output
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
 def test_server_starts_with_the_second_command_and_runs_the_next_ones(
@@ -202,6 +104,14 @@ def test_server_starts_with_the_second_command_and_runs_the_next_ones(
 ) -> None:
     installed.run("code", "0")
     assert installed.server() == 0, "one command alone is worth no server"
+    installed.warm()
+
+
+def test_a_command_that_failed_starts_no_server(installed: Installation) -> None:
+    """The srun of a cancelled job started one, which missed SIGTERM: COMPLETING for KillWait."""
+    for code in ("0", "1", "1"):
+        assert installed.run("code", code).returncode == int(code)
+    assert installed.server() == 0
     installed.warm()
 
 
@@ -312,30 +222,11 @@ def test_only_the_end_of_its_launcher_ends_a_command(installed: Installation) ->
     """The kernel announces a packet when it is there already: GO once killed the command that had
     read it, which then ended without a word."""
     installed.warm()
-    path = installed.socket_path()
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as launcher:
-        launcher.settimeout(60)
-        launcher.connect(str(path))
-        launcher.recv(100)
-        request = struct.pack("=4I2i2Q", MAGIC, 3, 1, 0o022, os.nice(0), os.getsid(0), 0, USR1)
-        limits = [number for kind in range(16) for number in resource.getrlimit(kind)]
-        cpus = sum(1 << cpu for cpu in os.sched_getaffinity(0))
-        request += struct.pack("=32Q", *(limit % 2**64 for limit in limits))
-        request += cpus.to_bytes(128, sys.byteorder) + b"squeue\0import\0end\0A=b\0"
-        reading, writing = os.pipe()
-        null, root = os.open(os.devnull, os.O_RDWR), os.open("/", os.O_PATH)
-        socket.send_fds(launcher, [request], [null, writing, null, root])
-        for descriptor in (null, writing, root):
-            os.close(descriptor)
-        _, descriptors, _, _ = socket.recv_fds(launcher, 100, 2)
-        launcher.send(b"go\0")
-        with open(reading) as output:
-            child = int(output.readline())
-            launcher.send(b"another packet")
-            os.kill(child, signal.SIGUSR1)
-            assert output.readline() == "end\n"
-        for descriptor in descriptors:
-            os.close(descriptor)
+    with launcher_by_hand(installed, "import", "end", blocked=USR1) as (launcher, output):
+        child = int(output.readline())
+        launcher.send(b"another packet")
+        os.kill(child, signal.SIGUSR1)
+        assert output.readline() == "end\n"
 
 
 def test_no_end_is_lost_with_a_server_that_has_ended(installed: Installation) -> None:
@@ -378,6 +269,22 @@ def test_server_that_takes_other_commands_is_waited_for_and_stays(installed: Ins
     assert installed.server() == server
 
 
+def test_server_whose_children_wait_for_a_processor_stays(installed: Installation) -> None:
+    """Where 64 begin at once on a busy machine, both ready children may get none for long."""
+    server = installed.warm()
+    launcher, spinning = installed.begin("spin")
+    signal_family(server, signal.SIGSTOP)
+    try:
+        os.kill(spinning, signal.SIGCONT)
+        assert installed.run("code", "4").returncode == 4, "it starts directly in the end"
+        signal_family(server, signal.SIGCONT)
+        assert installed.server() == server
+    finally:
+        end(spinning)
+        signal_family(server, signal.SIGCONT)
+        launcher.wait()
+
+
 def test_server_begins_with_the_modules_of_the_command_that_started_it(
     installed: Installation,
 ) -> None:
@@ -411,7 +318,7 @@ def test_children_that_wait_bring_what_commands_write_to(installed: Installation
 
 def test_what_dead_servers_left_is_removed_with_a_new_start(installed: Installation) -> None:
     """Servers of steps are killed with them; no file of a living one is touched."""
-    directory = next(path for path in DIRECTORIES if path.parent.is_dir())
+    directory = next(path for path in installed.directories if path.parent.is_dir())
     directory.mkdir(mode=0o700, exist_ok=True)
     names = [f"test{os.getpid()}{kind}" for kind in ("dead", "alive", "new")]
     files = [directory / f"{name}.{end}" for name in names for end in ("lock", "socket")]
@@ -429,6 +336,102 @@ def test_what_dead_servers_left_is_removed_with_a_new_start(installed: Installat
     finally:
         for file in files:
             file.unlink(missing_ok=True)
+
+
+def burst(installed: Installation, *commands: tuple[str, ...]) -> list[str]:
+    """Run commands at once; return what each printed.
+
+    More than wait for a launcher, so that the last ones come to processes that have run one. One
+    by one, a loaded machine gives the next command too late for the process that waits for it.
+    """
+    with ThreadPoolExecutor(len(commands)) as threads:
+        ended = list(threads.map(lambda words: installed.run(*words), commands))
+    assert all(command.returncode == 0 for command in ended)
+    return [command.stdout for command in ended]
+
+
+def test_a_process_runs_the_commands_of_a_burst(installed: Installation, tmp_path: Path) -> None:
+    """To fork for each, and to copy what it writes to, was two thirds of an sbatch."""
+    installed.warm()
+    file = tmp_path / "pids"
+
+    def is_one_twice() -> bool:
+        burst(installed, *[("append", str(file))] * 12)
+        pids = file.read_text().split()
+        return len(set(pids)) < len(pids)
+
+    wait_until(is_one_twice, "a process that runs a second command")
+
+
+def test_a_command_meets_nothing_of_the_one_before(installed: Installation, tmp_path: Path) -> None:
+    installed.warm()
+    words = ("show", "", "more")
+    direct = installed.run(*words, env=installed.environment(PYSLURM_COMMAND_SERVER="0"))
+    shown = json.loads(direct.stdout)
+    del shown["env"]["PYSLURM_COMMAND_SERVER"]
+    file = tmp_path / "pids"
+
+    def are_shared() -> bool:
+        spoil, append = ("spoil",), ("append", str(file))
+        said = burst(installed, *[append, spoil, words] * 4)
+        assert said[1::3] == ["x"] * 4
+        assert [json.loads(text) for text in said[2::3]] == [shown] * 4
+        pids = file.read_text().split()
+        # With a process of its own for each command nothing would be shown.
+        return len(pids) >= 20 and len(set(pids)) < len(pids)
+
+    wait_until(are_shared, "commands that share a process")
+
+
+@pytest.mark.parametrize(
+    "what", ["descriptor", "handler", "niceness", "memory", "child", "thread", "exception"]
+)
+def test_a_process_with_something_left_runs_no_other_command(
+    installed: Installation, what: str
+) -> None:
+    installed.warm()
+    wait_until(lambda: is_kept(installed), "a process that waits for its launcher's end")
+    process = int(installed.run("leave", what).stdout)
+    wait_until(lambda: is_over(process), "the end of the process")
+
+
+def test_nothing_of_a_command_is_held_when_its_end_is_told(installed: Installation) -> None:
+    """Whoever waits for the end of its output, or unmounts its directory, need not wait longer."""
+    installed.warm()
+    # Its modules have been imported by then, and five commands have said what they write to.
+    wait_until(lambda: is_kept(installed), "a process that waits for its launcher's end")
+    with launcher_by_hand(installed, "leave", "nothing") as (launcher, output):
+        process = int(output.readline())
+        assert output.read() == ""
+        assert len(launcher.recv(100)) == 12
+        links = [os.readlink(f"/proc/{process}/{name}") for name in ("cwd", "fd/0", "fd/1", "fd/2")]
+        assert links == ["/", "/dev/null", "/dev/null", "/dev/null"]
+
+
+def is_kept(installed: Installation) -> bool:
+    """Return whether the process of a command is there after it has told the command's end."""
+    with launcher_by_hand(installed, "leave", "nothing") as (launcher, output):
+        process = int(output.readline())
+        launcher.recv(100)
+        return not reaches_end(process)
+
+
+def reaches_end(process: int) -> bool:
+    """Wait until a process has ended or sleeps; return whether it has ended."""
+    wait_until(lambda: state(process) in ("S", "", "Z"), "a process that does nothing")
+    return is_over(process)
+
+
+def test_a_late_signal_is_not_for_the_next_command(installed: Installation) -> None:
+    """A launcher forwards signals until it has ended, and its command may have ended before."""
+    installed.warm()
+    wait_until(lambda: is_kept(installed), "a process that waits for its launcher's end")
+    with launcher_by_hand(installed, "leave", "nothing") as (launcher, output):
+        process = int(output.readline())
+        launcher.recv(100)
+        assert not reaches_end(process)
+        os.kill(process, signal.SIGINT)
+    wait_until(lambda: is_over(process), "its end")
 
 
 def test_server_ends_when_a_module_has_changed(installed: Installation) -> None:
@@ -453,6 +456,14 @@ def test_site_turns_servers_off_by_a_word_of_slurm_conf(installed: Installation)
     assert installed.server() == 0
 
 
+def test_command_without_its_launcher_is_one_line(installed: Installation) -> None:
+    launcher = installed.root / "lib" / "pyslurm-ng" / "bin" / "squeue"
+    launcher.unlink()
+    done = installed.run("code", "0")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"squeue: error: cannot start {launcher}: No such file or directory\n"
+
+
 def test_long_command_lines_and_closed_streams_are_run_directly(installed: Installation) -> None:
     server = installed.warm()
     many = installed.environment(LONG="x" * 100_000, LONGER="y" * 100_000)
@@ -474,15 +485,3 @@ def test_requests_that_are_none_cost_a_child_only(installed: Installation) -> No
             assert stranger.recv(100) == b"", "it was taken for a command"
     assert installed.run("code", "9").returncode == 9
     assert installed.server() == server
-
-
-def _peer(path: Path) -> int:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
-        try:
-            probe.connect(str(path))
-        except OSError:
-            return 0
-        peer: int = struct.unpack(
-            "3i", probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-        )[0]
-        return peer

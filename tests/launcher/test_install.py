@@ -40,7 +40,7 @@ def test_everything_is_in_its_place(prefix: Path) -> None:
     commands = {path.stem for path in (package / "cli").glob("s*.py")}
     assert commands & {"squeue", "sinfo", "sbatch", "scontrol"} <= names(prefix / "bin")
     assert "pyslurm-ng" in names(prefix / "bin")
-    assert names(prefix / "lib") == {"pyslurm-ng"}
+    assert names(prefix / "lib") == {"pyslurm-ng", "security"}
 
 
 def test_modules_come_from_the_installation(prefix: Path) -> None:
@@ -74,7 +74,7 @@ def test_configuration_in_etc_survives_another_install(prefix: Path) -> None:
     (prefix / "etc" / "slurm.conf").write_text("ClusterName=mine\n")
     subprocess.run([str(ROOT / "scripts" / "install.sh"), str(prefix), sys.executable], check=True)
     assert (prefix / "etc" / "slurm.conf").read_text() == "ClusterName=mine\n"
-    assert names(prefix / "lib") == {"pyslurm-ng"}
+    assert names(prefix / "lib") == {"pyslurm-ng", "security"}
 
 
 def test_management_command_runs_from_there(prefix: Path) -> None:

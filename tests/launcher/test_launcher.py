@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import runpy
 import shutil
 import signal
@@ -111,6 +112,14 @@ def test_unforeseen_error_is_one_line(installed: Path) -> None:
 def test_an_error_with_a_line_for_users_is_that_line(installed: Path) -> None:
     result = run(installed, "trial", "older")
     assert (result.returncode, result.stderr) == (1, "trial: error: the daemon is older\n")
+
+
+def test_lock_of_a_command_server_is_no_variable_of_the_command(installed: Path) -> None:
+    """A batch job would have it otherwise."""
+    (installed / "lib" / "pyslurm-ng" / "pyslurm_ng" / "cli" / "trial.py").write_text(
+        "import os\ndef main(argv):\n    print(sorted(os.environ))\n    return 0\n"
+    )
+    assert run(installed, "trial", PYSLURM_COMMAND_LOCK="7").stdout == "['PATH']\n"
 
 
 def test_missing_command_is_one_line(installed: Path) -> None:
@@ -231,9 +240,30 @@ def test_a_changed_source_replaces_the_pack(installed: Path) -> None:
     assert ask(f"{frozen}; print('changed again')").endswith("trial.py\nchanged again\n")
 
 
+def test_the_commands_of_a_server_are_the_small_ones() -> None:
+    """A small program that no server serves would only start a second one."""
+    daily = runpy.run_path(str(ROOT / "scripts" / "build_launcher.py"))["DAILY"]
+    source = (ROOT / "src" / "launcher" / "command_client.c").read_text()
+    start = source.index("static int is_for_server")
+    lists = source[start : source.index("int reads = 0", start)]
+    assert sorted(re.findall(r'"(\w+)"', lists)) == sorted(daily)
+
+
 def test_a_pack_has_the_packages_of_compiled_modules() -> None:
     """Otherwise each command looks for and reads a file of an empty package."""
     modules_of = runpy.run_path(str(ROOT / "scripts" / "build_launcher.py"))["modules_of"]
     names = set(modules_of("squeue", PACKAGE))
     assert {"pyslurm_ng", "pyslurm_ng.kernels", "pyslurm_ng.cli.squeue"} <= names
     assert "pyslurm_ng.kernels.records" not in names
+
+
+def test_no_module_of_a_pack_asks_for_its_file() -> None:
+    """A module that comes from a pack has no `__file__`; its package has a `__path__`."""
+    launcher = runpy.run_path(str(ROOT / "scripts" / "build_launcher.py"))
+    asking = {
+        str(path.relative_to(PACKAGE))
+        for command in launcher["COMMANDS"]
+        for path in launcher["modules_of"](command, PACKAGE).values()
+        if re.search(r"(?<!\.)\b__file__\b", path.read_text())
+    }
+    assert asking == set()

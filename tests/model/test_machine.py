@@ -92,7 +92,13 @@ class ClusterMachine(RuleBasedStateMachine):
     @rule()
     def freshen_views(self) -> None:
         """Some records are made anew before a pass wants them."""
+        self.views.begin(self.cluster)
         next(self.views.freshen(self.cluster), None)
+
+    @rule()
+    def forget_views(self) -> None:
+        """All records are to be made anew, as after a change of the configuration."""
+        self.views.forget([-1])
 
     @rule(request=REQUESTS, tasks=st.integers(0, 5), requeue=st.booleans())
     def submit(self, request: JobRequest, tasks: int, requeue: bool) -> None:

@@ -1,9 +1,10 @@
-"""Ten job_submit.lua in the style of real sites, and what came of each job under Slurm 22.05.
+"""Eighteen job_submit.lua and three cli_filter.lua in the style of real sites, under Slurm 22.05.
 
-`scripts/NAME.lua` is a script, `NAME.txt` what is submitted under it, line by line: `submit` with
-options of sbatch, or `modify` with settings for the job submitted last. `NAME.json` is what Slurm
-answered. To record it again, with the environment of `bench/peer.sh up` and that peer configured as
-below (a script is loaded when its file changes):
+`scripts/NAME.lua` is a job_submit.lua, `filters/NAME.lua` a cli_filter.lua, `NAME.txt` what is
+submitted under it, line by line: `submit` with options of sbatch, `srun` and `salloc` as they are,
+or `modify` with settings for the job submitted last. `NAME.json` is what Slurm answered. To record
+it again, with the environment of `bench/peer.sh up` and that peer configured as below, with
+ACCOUNTS, QOS and RESERVATION (a script is loaded when its file changes):
 
     python3 -m tests.policy.site_scripts PEER_DIRECTORY
 """
@@ -20,12 +21,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).parent / "scripts"
-NAMES = sorted(path.stem for path in FOLDER.glob("*.lua"))
+_FOLDER = Path(__file__).parent
+NAMES = sorted(f"scripts/{path.stem}" for path in _FOLDER.glob("scripts/*.lua"))
+FILTERS = sorted(f"filters/{path.stem}" for path in _FOLDER.glob("filters/*.lua"))
+EMPTY = "function slurm_job_submit() return 0 end\nfunction slurm_job_modify() return 0 end\n"
+EMPTY_FILTER = "".join(
+    f"function slurm_cli_{name}() return 0 end\n"
+    for name in ("setup_defaults", "pre_submit", "post_submit")
+)
 ACCOUNTS = ("acc1", "acc2")
 QOS = ("high", "low")
 CONF = """\
 Licenses=lic:10
+CliFilterPlugins=cli_filter/lua
 AccountingStorageEnforce=associations,qos
 PartitionName=normal Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 PartitionName=short Nodes=n[1-2] MaxTime=60 DefaultTime=10 State=UP PriorityTier=5
@@ -33,11 +41,12 @@ PartitionName=long Nodes=n[3-4] MaxTime=7-0 State=UP MaxNodes=2
 PartitionName=gpu Nodes=ALL MaxTime=1-0 State=UP AllowQos=normal,high
 """
 """Over nodes n[1-4] (of the peer p[1-4]) of 8 CPUs, 8192 MiB, Gres=gpu:4 and Feature=fast."""
+RESERVATION = "reservationname=course users=root starttime=now+300days duration=30-0 nodes=n4"
 _KEYS = (
     "JobName Account QOS Priority Nice Requeue TimeLimit TimeMin Partition NumTasks CPUs/Task "
     "MinMemoryNode MinMemoryCPU MinTmpDiskNode Features Licenses WorkDir Comment AdminComment "
     "TresPerNode TresPerJob TresPerTask ReqNodeList ExcNodeList MailUser MailType StdOut "
-    "Contiguous NtasksPerN:B:S:C ArrayTaskThrottle Dependency"
+    "Contiguous NtasksPerN:B:S:C ArrayTaskThrottle Dependency Reservation"
 ).split()
 _LONG = ("Comment", "AdminComment")  # values with blanks, each on a line of its own
 _MARK = re.compile(r"(?:^|\s)(" + "|".join(map(re.escape, _KEYS)) + r")=")
@@ -47,17 +56,17 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 def script(name: str) -> str:
     """Return the text of a script."""
-    return (FOLDER / f"{name}.lua").read_text()
+    return (_FOLDER / f"{name}.lua").read_text()
 
 
 def lines(name: str) -> list[str]:
     """Return what is submitted and modified under a script."""
-    return (FOLDER / f"{name}.txt").read_text().splitlines()
+    return (_FOLDER / f"{name}.txt").read_text().splitlines()
 
 
 def recorded(name: str) -> list[dict[str, Any]]:
     """Return what Slurm 22.05 answered to each line."""
-    results: list[dict[str, Any]] = json.loads((FOLDER / f"{name}.json").read_text())
+    results: list[dict[str, Any]] = json.loads((_FOLDER / f"{name}.json").read_text())
     return results
 
 
@@ -66,7 +75,9 @@ def play(name: str, run: Run) -> Iterator[dict[str, Any]]:
     job_id = ""
     for line in lines(name):
         verb, *words = shlex.split(line)
-        if verb == "submit":
+        if verb in ("srun", "salloc"):
+            done, is_known = run(verb, *words), False
+        elif verb == "submit":
             options = (
                 words
                 if any(word.startswith("--wrap") for word in words)
@@ -90,6 +101,8 @@ def differences(played: list[dict[str, Any]], recorded: list[dict[str, Any]]) ->
     """Return a line for each answer or field that is not as recorded."""
     wrong_lines = [f"{len(played)} lines, not {len(recorded)}"] * (len(played) != len(recorded))
     for ours, theirs in zip(played, recorded, strict=False):
+        # A filter reads --gres as gres:gpu:1 in 22.05, as gres/gpu:1 since then.
+        theirs["said"] = [text.replace("gres=gres:", "gres=gres/") for text in theirs["said"]]
         for key in ("code", "said"):
             if ours[key] != theirs[key]:
                 wrong_lines.append(f"{ours['line']}: {key}: {ours[key]} not {theirs[key]}")
@@ -138,13 +151,15 @@ def _record(directory: Path) -> None:
             words, capture_output=True, text=True, check=False, cwd="/tmp", env=environment
         )
 
-    for name in NAMES:
+    for name in (*NAMES, *FILTERS):
         text = re.sub(r"\bn([1-4])\b", r"p\1", script(name))
         time.sleep(1.1)  # slurmctld compares whole seconds
-        (directory / "job_submit.lua").write_text(text)
+        is_filter = name in FILTERS
+        (directory / "job_submit.lua").write_text(EMPTY if is_filter else text)
+        (directory / "cli_filter.lua").write_text(text if is_filter else EMPTY_FILTER)
         results = list(play(name, run))
-        shown = re.sub(r"\bp([1-4])\b", r"n\1", json.dumps(results, indent=1))
-        (FOLDER / f"{name}.json").write_text(shown + "\n")
+        shown = re.sub(r"\bp([1-4]\b|\[[1-4,-]+\])", r"n\1", json.dumps(results, indent=1))
+        (_FOLDER / f"{name}.json").write_text(shown + "\n")
 
 
 if __name__ == "__main__":

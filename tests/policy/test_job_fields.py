@@ -142,3 +142,17 @@ def test_a_field_that_cannot_be_set(name: str) -> None:
     """The caller logs it: Slurm goes on."""
     with pytest.raises(UnknownField):
         written(name, 1)
+
+
+def test_cpus_that_the_tasks_of_all_nodes_have_change_nothing() -> None:
+    """A script may say what is so already: a task on each of two nodes."""
+    assert written("min_cpus", 4, nodes_min=2, cpus_per_task=2) == {
+        "nodes_min": 2,
+        "cpus_per_task": 2,
+    }
+
+
+def test_nodes_are_folded_as_commands_fold_them() -> None:
+    """A list that cannot be read is refused later, as it is."""
+    assert written("exc_nodes", "n2,n1") == {"exclude": "n[1-2]"}
+    assert written("exc_nodes", "n1,n[") == {"exclude": "n1,n["}

@@ -95,3 +95,29 @@ def test_a_script_that_says_much_is_cut(tmp_path: Path) -> None:
     lines = told(tmp_path, body)
     assert len(lines) == 1000
     assert max(map(len, lines)) == 4096
+
+
+def test_a_script_reads_what_commands_print(tmp_path: Path) -> None:
+    """And learns how they ended; a command that has ended already is no reason to wait."""
+    body = """
+    local pipe = io.popen("printf 'a\\\\nb\\\\n'")
+    os.execute("sleep 0.1")
+    local first, rest = pipe:read("*l"), pipe:read("*a")
+    slurm.log_user("%s %s %s", first, rest, tostring(pipe:close()))
+    for line in io.popen("echo c; kill -9 $$"):lines() do slurm.log_user("%s", line) end
+    slurm.log_user("%s %s %d", io.popen("exit 3"):close())
+    slurm.log_user("%s %s %d", io.close(io.popen("kill -9 $$")))
+    return 0"""
+    assert told(tmp_path, body) == ["a b", " true", "c", "nil exit 3", "nil signal 9"]
+
+
+def test_a_script_writes_to_a_command(tmp_path: Path) -> None:
+    """The command has read all of it once the pipe is closed."""
+    body = f"""
+    local pipe = io.popen("cat > {tmp_path}/told", "w")
+    pipe:write("a", 1):write("b")
+    slurm.log_user("%s %s", io.type(pipe), tostring(pipe:close()))
+    slurm.log_user("%s", tostring(select(2, pcall(io.popen, "true", "x"))))
+    return 0"""
+    assert told(tmp_path, body) == ["file true", "bad argument #2 to 'popen' (invalid mode)"]
+    assert (tmp_path / "told").read_text() == "a1b"

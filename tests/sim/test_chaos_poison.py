@@ -22,7 +22,7 @@ from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sim.chaos import Chaos
 from pyslurm_ng.wire.query_messages import CancelJobs, JobFilter
 
-SEEDS = int(os.environ.get("PYSLURM_SIM_SEEDS", "100")) // 10
+SEEDS = int(os.environ.get("PYSLURM_SIM_SEEDS", "40")) // 10
 FIRST = int(os.environ.get("PYSLURM_SIM_FIRST_SEED", "0"))
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
 POISON = "poison"

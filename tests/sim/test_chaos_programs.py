@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from pyslurm_ng.sched.backfill.planner import Planner
@@ -9,6 +11,7 @@ from pyslurm_ng.sim.chaos import Chaos
 from tests.sim.preempting_conf import TIERS
 
 PROGRAMS = "PrologSlurmctld=/prolog\nEpilogSlurmctld=/epilog\n"
+SEEDS = int(os.environ.get("PYSLURM_SIM_SEEDS", "60")) // 30
 
 
 @pytest.mark.parametrize("components", [False, True])
@@ -18,7 +21,7 @@ def test_no_fault_breaks_a_promise(components: bool, flags: str) -> None:
 
     RELIABILITY 20.
     """
-    for seed in range(6):
+    for seed in range(SEEDS):
         chaos = Chaos(seed, Planner(), conf=PROGRAMS + flags, components=components)
         try:
             chaos.run()
@@ -33,7 +36,7 @@ def test_no_fault_breaks_a_promise(components: bool, flags: str) -> None:
 @pytest.mark.parametrize("mode", ["REQUEUE", "SUSPEND,GANG"])
 def test_preempted_jobs_too(mode: str) -> None:
     """A job may have to stop while its prolog runs, and go on before or after that has ended."""
-    for seed in range(3):
+    for seed in range(SEEDS):
         chaos = Chaos(
             seed,
             Planner(),

@@ -6,10 +6,12 @@ import pytest
 
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sim.chaos import Chaos
+from tests.world.examples import drawn
 from tests.world.passes import in_strict_order
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.seeds
+@pytest.mark.parametrize("seed", range(drawn(20)))
 def test_components_start_and_end_together_whatever_breaks(seed: int) -> None:
     """A leader is never without its components, none starts apart, all are over in the end."""
     plan = in_strict_order if seed % 2 else Planner()

@@ -134,7 +134,7 @@ def _section(table: list[str], command: str) -> dict[str, str]:
 
 def test_options_refused_by_name_are_shown_as_refused(table: list[str]) -> None:
     """The table is what users decide by; an option that ends in an error is not `same`."""
-    for command in ("sbcast", "scontrol"):
+    for command in ("sattach", "sbcast"):
         module = importlib.import_module(f"pyslurm_ng.cli.{command}")
         here = _section(table, command)
         assert module.REFUSED

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pyslurm_ng.base.dates import format_date
 from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.data_parser.envelope import VERSIONS
 from pyslurm_ng.web.app import Service, build_app
@@ -131,6 +132,25 @@ def test_an_account_its_users_and_limits(front: Front) -> None:
     assert front.get(f"{DB}/account/phys").status == 404
 
 
+def test_an_account_moves_to_another(front: Front) -> None:
+    """Where it is already is no change; a user may have the shares of the account."""
+    for name in ("phys", "optics"):
+        made(front, "accounts", {"accounts": [{"name": name, "description": "d"}]})
+    association = {"account": "optics", "user": "", "cluster": "demo", "parent_account": "phys"}
+    for _ in range(2):
+        made(front, "associations", {"associations": [association]})
+    inherited = {"fairshare": 0x7FFFFFFF}
+    condition = {"users": ["daemon"], "accounts": ["optics"], "association": inherited}
+    made(front, "users_association", {"association_condition": condition})
+    rows = front.get(f"{DB}/associations?account=optics").json()["associations"]
+    assert [(row["user"], row["parent_account"], row["shares_raw"]) for row in rows] == [
+        ("", "phys", 1),
+        ("daemon", "", 0x7FFFFFFF),
+    ]
+    for path in ("associations?account=optics&user=daemon", "account/optics", "account/phys"):
+        assert front.delete(f"{DB}/{path}").status == 200
+
+
 def test_a_qos(front: Front) -> None:
     """With flags and limits, and changed again."""
     qos = {"name": "high", "priority": {"set": True, "number": 9}, "flags": ["DENY_LIMIT"]}
@@ -153,6 +173,49 @@ def test_all_that_was_dumped_can_be_loaded(front: Front) -> None:
     assert names[0] == names[1] and "chem" in names[1]
 
 
+def test_a_wckey_is_given_and_taken_by_its_number(front: Front) -> None:
+    """As by sacctmgr add and delete user; another number is not found."""
+    made(front, "accounts", {"accounts": [{"name": "keys", "description": "k"}]})
+    made(front, "users", {"users": [{"name": "bin", "default": {"account": "keys"}}]})
+    made(front, "wckeys", {"wckeys": [{"name": "w1", "user": "bin", "cluster": "demo"}]})
+    row = front.get(f"{DB}/wckeys?user=bin").json()["wckeys"][0]
+    answer = front.delete(f"{DB}/wckey/{row['id']}")
+    assert answer.status == 200, answer.content
+    assert complaints(answer.json(), "openapi_wckey_removed_resp", "v0.0.46") == []
+    assert [line.split() for line in answer.json()["deleted_wckeys"]] == [
+        "C = demo W = w1 U = bin".split()
+    ]
+    assert front.get(f"{DB}/wckey/{row['id']}").status == 404
+
+
+def test_tres_are_added(front: Front) -> None:
+    """New ones get numbers of slurmdbd's; those that there are stay as they are."""
+    body = {"TRES": [{"type": "license", "name": "matlab", "id": 7}, {"type": "cpu", "id": 5}]}
+    for _ in range(2):
+        made(front, "tres", body)
+    rows = front.get(f"{DB}/tres").json()["TRES"]
+    assert [row["id"] > 1000 for row in rows if row["name"] == "matlab"] == [True]
+    assert [row["id"] for row in rows if row["type"] == "cpu"] == [1]
+
+
+@pytest.mark.parametrize("version", [version for version in VERSIONS if version > "v0.0.43"])
+def test_records_of_jobs_are_corrected(front: Front, version: str) -> None:
+    """As by sacctmgr modify job, one by its path or several that the body names."""
+    code = {"return_code": {"set": True, "number": 3}, "signal": {"id": 9}}
+    record = {"comment": {"administrator": "a", "job": version}, "derived_exit_code": code}
+    done = made(front, "job/7", record)
+    assert done["results"] == [f"7 submitted at {format_date(BEGIN // SECOND)}"]
+    job = front.get(f"{DB}/job/7").json()["jobs"][0]
+    assert (job["comment"]["administrator"], job["comment"]["job"]) == ("a", version)
+    assert job["derived_exit_code"]["signal"]["id"]["number"] == 9
+    several = {"job_id_list": ["7"], "job_rec": {"comment": {"system": version}, "extra": "e"}}
+    answer = front.post(f"/slurmdb/{version}/jobs/", several)
+    assert answer.status == 200, answer.content
+    assert complaints(answer.json(), "openapi_job_modify_resp", version) == []
+    job = front.get(f"{DB}/job/7").json()["jobs"][0]
+    assert (job["comment"]["system"], job["extra"]) == (version, "e")
+
+
 @pytest.mark.parametrize(
     ("method", "path", "body", "status"),
     [
@@ -160,7 +223,14 @@ def test_all_that_was_dumped_can_be_loaded(front: Front) -> None:
         ("POST", "users", {"users": [{"name": "nobody"}]}, 422),
         ("POST", "associations", {"associations": [{"account": "none", "user": "x"}]}, 422),
         ("POST", "config", {}, 400), ("DELETE", "associations?cluster=demo", None, 400),
-        ("DELETE", "account/nope", None, 404), ("DELETE", "wckey/1", None, 501),
+        ("DELETE", "account/nope", None, 404), ("DELETE", "wckey/999", None, 404),
+        ("DELETE", "wckey/1,2", None, 400), ("POST", "tres", {"TRES": [{"type": "time"}]}, 422),
+        ("POST", "tres", {"TRES": [{"type": "gres"}]}, 422), ("POST", "job/7", {}, 400),
+        ("POST", "job/999", {"extra": "x"}, 422),
+        ("POST", "jobs", {"job_rec": {"extra": "x"}}, 400),
+        ("POST", "job/7", {"tres": {"allocated": [{"type": "cpu", "count": 1}]}}, 422),
+        ("POST", "job/7", {"derived_exit_code": {"return_code": 256}}, 400),
+        ("POST", "jobs", {"job_id_list": ["7,8"], "job_rec": {"extra": "x"}}, 400),
         ("GET", "job/999", None, 404), ("GET", "job/x", None, 400),
         ("GET", "jobs?start_time=soon", None, 400), ("GET", "jobs?users=no%20one", None, 400),
         ("GET", "jobs?association=x", None, 400), ("GET", "jobs?node=n[", None, 400),

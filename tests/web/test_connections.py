@@ -3,85 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from starlette.applications import Starlette
-from uvicorn.server import ServerState
 
 from pyslurm_ng.web import bodies, protocol
-from pyslurm_ng.web.app import Service, build_app
-from pyslurm_ng.web.daemons import Daemons
-from pyslurm_ng.web.options import Options
-from pyslurm_ng.web.protocol import RestProtocol
-from pyslurm_ng.web.server import configuration
-from tests.cli.reference_cluster import queue
-from tests.web.front import CONF, FrontClient
-
-NODES = b"GET /slurm/v0.0.46/nodes HTTP/1.1\r\nHost: x\r\n\r\n"
-PING = b"GET /slurm/v0.0.46/ping HTTP/1.1\r\nHost: x\r\n\r\n"
-POST = b"POST /slurm/v0.0.46/job/submit HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-
-
-def application() -> Starlette:
-    cluster = queue()
-
-    def make(conf: Any, audience: str, requester: Any) -> Any:
-        return FrontClient(cluster, requester)
-
-    return build_app(Service(Daemons(CONF, make)))
-
-
-@contextlib.asynccontextmanager
-async def serving(path: Path, most: int = 100) -> AsyncIterator[set[Any]]:
-    """Serve on a Unix socket; yield the connections there are."""
-    config = configuration(application(), Options(most_connections=most))
-    config.load()
-    state = ServerState()
-    loop = asyncio.get_running_loop()
-
-    def make() -> asyncio.Protocol:
-        return RestProtocol(config=config, server_state=state, app_state={})
-
-    server = await loop.create_unix_server(make, str(path))
-    try:
-        yield state.connections
-    finally:
-        server.close()
-        for connection in list(state.connections):
-            connection.transport.abort()
-
-
-def run(path: Path, story: Callable[[str, set[Any]], Any], most: int = 100) -> None:
-    async def main() -> None:
-        async with serving(path, most) as connections:
-            await asyncio.wait_for(story(str(path), connections), 30)
-
-    asyncio.run(main())
-
-
-async def answer(path: str, request: bytes) -> tuple[int, bytes]:
-    """Return status and body of the answer to raw bytes; 0 if the connection just ends."""
-    reader, writer = await asyncio.open_unix_connection(path)
-    writer.write(request)
-    try:
-        head = await reader.readuntil(b"\r\n\r\n")
-        length = 0
-        for line in head.lower().split(b"\r\n"):
-            if line.startswith(b"content-length:"):
-                length = int(line.partition(b":")[2])
-        return int(head.split()[1]), await reader.readexactly(length)
-    except asyncio.IncompleteReadError:
-        return 0, b""
-    finally:
-        writer.close()
+from pyslurm_ng.web.sending import ANSWERED
+from tests.web.front import FrontClient
+from tests.web.on_socket import NODES, PING, POST, answer, run
 
 
 def test_the_kernel_says_who_asks(tmp_path: Path) -> None:
@@ -136,18 +70,22 @@ def test_a_slow_body_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         (POST + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
         (b"GET /slurm/v0.0.46/ping HTTP/1.1\r\nHost: x\r\nX: a\nb\r\n\r\n", 400),
         (b"GET /%ff%fe HTTP/1.1\r\nHost: x\r\n\r\n", 404),
-        (b"GET / HTTP/9.9\r\n\r\n", 404),
+        (b"GET /nosuch HTTP/9.9\r\n\r\n", 404),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc", 400),
         (b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 404),
         (b"GET /slurm/v0.0.46/ping HTTP/1.1\r\n" + b"A: b\r\n" * 20_000 + b"\r\n", 400),
     ],
 )
 def test_what_is_no_http(tmp_path: Path, request_bytes: bytes, status: int) -> None:
-    """RELIABILITY 67: each is refused with 4xx, and the next request is answered."""
+    """RELIABILITY 67: each is refused with 4xx and counted, and the next request is answered."""
 
     async def story(path: str, connections: set[Any]) -> None:
+        before = ANSWERED.copy()
         assert (await answer(path, request_bytes))[0] == status
         assert (await answer(path, PING))[0] == 200
+        counted = ANSWERED - before
+        # A wrong chunk is refused by the parser and by the request that waited for it.
+        assert counted.keys() == {status, 200} and counted[status] in (1, 2)
 
     run(tmp_path / "s", story)
 
@@ -224,3 +162,19 @@ def test_listening(tmp_path: Path) -> None:
     for address in ("x", "unix:relative", "127.0.0.1:99999", "127.0.0.1:http"):
         with pytest.raises(BadOptions):
             listeners([address])
+
+
+def test_its_socket_files_go_with_it(tmp_path: Path) -> None:
+    """But not the file of another that has taken the place."""
+    from pyslurm_ng.web.listening import listeners, socket_files
+
+    path = tmp_path / "rest.sock"
+    sockets = listeners([f"unix:{path}", "127.0.0.1:0"])
+    (file,) = socket_files(sockets)
+    file.remove()
+    assert not path.exists()
+    path.write_text("another's")
+    file.remove()
+    assert path.exists()
+    for listener in sockets:
+        listener.close()

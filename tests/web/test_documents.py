@@ -78,7 +78,7 @@ def test_a_list_is_laid_out_as_yaml_part_by_part() -> None:
     rows = [{"a": 1, "b": ["x", {}]}, {"c": {"d": None}}, {"e": []}]
     more = {"last": {"set": True}, "errors": []}
     for parts in ([rows[:1], rows[1:]], [rows], []):
-        texts = [json.dumps(part)[1:-1] for part in parts]
+        texts = [json.dumps(part)[1:-1].encode() for part in parts]
         whole = {"jobs": [row for part in parts for row in part], **more}
         made = yaml_text.begin_of_list("jobs") + b"".join(map(yaml_text.elements_of, texts))
         made += yaml_text.end_of_document(more, is_empty=not parts)

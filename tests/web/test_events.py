@@ -7,6 +7,7 @@ import json
 import queue
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,8 +19,9 @@ from pyslurm_ng.web.daemons import Daemons
 from pyslurm_ng.web.events import endpoint, feed as feed_module
 from pyslurm_ng.web.events.endpoint import routes
 from pyslurm_ng.web.events.event_filter import BadWord, EventFilter
-from pyslurm_ng.web.events.feed import Feed
+from pyslurm_ng.web.events.feed import Feed, Line
 from pyslurm_ng.web.events.feeds import Feeds
+from pyslurm_ng.web.events.webhooks import Webhooks, read_webhooks
 from pyslurm_ng.web.requester import Requester
 from pyslurm_ng.wire.client import SlurmError
 from tests.web.front import CONF, token_of
@@ -316,6 +318,38 @@ def test_a_restart_of_slurmctld_is_survived() -> None:
     play(scene)
 
 
+def test_webhooks_say_where_events_begin_and_where_some_were_missed(tmp_path: Path) -> None:
+    """After a restart of slurmctld its receivers were not told that they lacked some."""
+    (tmp_path / "secret").write_text("s" * 16)
+    (tmp_path / "secret").chmod(0o600)
+    (tmp_path / "hooks").write_text(
+        '[[webhook]]\nname = "ci"\nurl = "http://127.0.0.1:1/"\nuser = ["nobody-of-these"]\n'
+        f'secret_file = "{tmp_path}/secret"\n'
+    )
+
+    async def scene(room: Room) -> None:
+        said: list[str] = []
+        hooks = Webhooks(read_webhooks(str(tmp_path / "hooks")), room.feeds, "demo", said.append)
+        (delivery,) = hooks.deliveries
+        kinds: list[tuple[str, int]] = []
+
+        def add(told: Line) -> None:
+            kinds.append((told.record["event"], told.record["sequence"]))
+
+        delivery.add = add  # type: ignore[method-assign,assignment]
+        sending = asyncio.create_task(hooks.run())
+        await until(lambda: kinds == [("begun", 100)])
+        (feed,) = room.feeds._feeds.values()
+        feed.begin_again(170)
+        await until(lambda: kinds[1:] == [("reset", 170)])
+        feed.end("again")
+        await until(lambda: kinds[2:] == [("reset", 100)])
+        assert len(said) == 2 and "missed" in said[0]
+        sending.cancel()
+
+    play(scene)
+
+
 @pytest.mark.parametrize(
     ("query", "last_id", "status"),
     [
@@ -366,6 +400,21 @@ def test_listeners_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
     play(scene, most=4)
     assert endpoint.LONGEST_S > 0
+
+
+def test_words_of_listeners_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each listener keeps its filter, and a few bytes of a query name a thousand nodes."""
+    monkeypatch.setattr(endpoint, "WORDS_OF_ONE", 20)
+    monkeypatch.setattr(endpoint, "MOST_WORDS", 30)
+
+    async def scene(room: Room) -> None:
+        first = await room.listen("node=n[1-14]")
+        assert first.status == 200
+        assert (await room.listen("node=n[1-14]")).status == 429
+        assert (await room.listen("node=n1")).status == 200
+        assert (await room.listen("node=n[1-14]", user="bob")).status == 429
+
+    play(scene)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from pyslurm_ng.web.app import Service
 from pyslurm_ng.web.daemons import Daemons
 from pyslurm_ng.web.events.feeds import Feeds
 from pyslurm_ng.web.own_pages import OwnPages
+from pyslurm_ng.web.sending import ANSWERED
 from pyslurm_ng.wire.daemon_link import SlurmError
 from tests.web.front import CONF, Front, front
 
@@ -107,10 +108,12 @@ def test_probes_that_come_together_are_answered_together() -> None:
 )
 def test_who_reads_metrics(user: str, conf: dict[str, str], status: int) -> None:
     """As with slurmctld's."""
+    ANSWERED[418] = 3
     answer = client(user, **conf).get("/metrics")
     assert answer.status == status
     if status == 200:
         assert b"\npyslurm_rest_connections 7\n" in answer.content
+        assert b'\npyslurm_rest_answers_total{status="418"} 3\n' in answer.content
 
 
 def test_a_client_that_raises_is_not_ready() -> None:

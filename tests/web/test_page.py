@@ -3,38 +3,20 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 
-from pyslurm_ng.web.page import views
+from pyslurm_ng.web.page import changes, views
 from pyslurm_ng.web.page.routes import routes
-from pyslurm_ng.web.page.session import COOKIE
-from tests.cli.reference_cluster import ReferenceCluster, queue
-from tests.web.front import Response, front, token_of
+from tests.cli.reference_cluster import queue
+from tests.web.front import front, token_of
+from tests.web.visitor import Visitor
 
-PAGES = ("/", "/jobs", "/jobs/21", "/nodes", "/plan", "/scheduler", "/submit")
-
-
-class Visitor:
-    """A browser of one user."""
-
-    def __init__(self, user: str, reference: ReferenceCluster | None = None) -> None:
-        self.front = front(reference, "", more=routes)
-        self.cookie = f"{COOKIE}={token_of(user)}"
-
-    def get(self, path: str) -> Response:
-        return self.front.get(path, Cookie=self.cookie)
-
-    def post(self, path: str, *, seal: str | None = None, **fields: str) -> Response:
-        if seal is None:
-            seal = re.findall(r'name="seal" value="(\w+)"', self.get("/submit").content.decode())[0]
-        return self.front.request(
-            "POST", path, urlencode({"seal": seal, **fields}).encode(),
-            {"Cookie": self.cookie, "Content-Type": "application/x-www-form-urlencoded"},
-        )  # fmt: skip
+PAGES = ("/", "/jobs", "/jobs/21", "/nodes", "/plan", "/shares", "/scheduler", "/submit")
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -68,7 +50,9 @@ def test_names_of_jobs_are_text() -> None:
         assert "&lt;script&gt;alert(1)&lt;/script&gt;&#34;&#39;&amp;" in text
 
 
-def test_the_queue_can_be_searched() -> None:
+def test_the_queue_can_be_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user of the recorded cluster may have another number on this host."""
+    monkeypatch.setattr(views, "_uid_of", lambda user: -1)
     visitor = Visitor("alice")
     ids = re.findall(r'href="/jobs/(\d+)"', visitor.get("/jobs?user=bob").content.decode())
     assert ids and set(ids) < set(
@@ -163,7 +147,7 @@ def test_the_rest_interface_is_where_it_was() -> None:
 @pytest.mark.parametrize(
     ("text", "count"),
     [("", 0), ("gpu:2", 2), ("gpu:a100:2(IDX:0-1)", 2), ("gpu:a:2(S:0),gpu:b:3(S:1),shard:9", 5),
-     ("mps:100,gpu:1", 1)],
+     ("mps:100,gpu:1", 1), ("gpu:(null):3(IDX:0-2),shard:9", 3)],
 )  # fmt: skip
 def test_gpus_are_counted_from_their_text(text: str, count: int) -> None:
     assert views.gpu_count(text) == count
@@ -216,3 +200,14 @@ def test_the_end_of_the_output_is_shown() -> None:
 
     shown = views.output(SimpleNamespace(controller=Answers()), "7", "err")  # type: ignore[arg-type]
     assert (shown["content"], shown["is_cut"], shown["size"]) == ("<b>\ufffd", True, 12)
+
+
+def test_a_job_of_the_form_finds_our_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before those of another Slurm on the host, wherever this one is installed."""
+    (tmp_path / "srun").touch()
+    monkeypatch.setattr(changes, "program_directories", lambda: [tmp_path, tmp_path / "sbin"])
+    changes._path.cache_clear()
+    assert changes._path() == f"{tmp_path}:/usr/local/bin:/usr/bin:/bin"
+    changes._path.cache_clear()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 from typing import Any
 
 import pytest
 
 from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.base.error_texts import error_text
+from pyslurm_ng.web import bodies
 from pyslurm_ng.web.answers import takes_gzip
 from pyslurm_ng.web.bodies import MOST_BODY_BYTES
 from pyslurm_ng.web.requester import JWT, LOCAL, SocketPeer
@@ -322,3 +324,18 @@ def test_lines_that_describe_no_node(line: str) -> None:
     """A line without a word stopped the rule."""
     answer = front(user="root").post("/slurm/v0.0.46/new/node", {"node_conf": line})
     assert answer.status in (400, 422)
+
+
+@pytest.mark.parametrize(
+    ("body", "count"),
+    [
+        (b'{"a": [1, "b"]}', 5),
+        (rb'["\\", "[,{\"", "\n"]', 6),
+        (b'"' + b"[" * 1_000_000, 1),
+        (b'"' + b"\\\\" * 1_000_000, 1),
+    ],
+)
+def test_values_are_counted_without_a_second_look(body: bytes, count: int) -> None:
+    """Also in a text without an end, and by the expressions of Python 3.10, which has no `*+`."""
+    assert not re.search(rb"[*+?}]\+", bodies._PARTS.pattern)
+    assert len(bodies._PARTS.findall(body)) == count

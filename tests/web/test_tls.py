@@ -121,6 +121,20 @@ def test_silent_connections_give_way(
 
 
 def test_a_key_that_cannot_be_read_is_told_in_a_line(paths: tuple[str, str]) -> None:
-    for cert, key in ((paths[0], "/nonexistent"), (paths[1], paths[1]), ("/", "/")):
-        with pytest.raises(BadOptions, match="--tls-cert"):
+    locked = f"{paths[1]}.locked"
+    plain_key = serialization.load_pem_private_key(Path(paths[1]).read_bytes(), None)
+    Path(locked).write_bytes(
+        plain_key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"abcd"),
+        )
+    )
+    for cert, key, why in (
+        (paths[0], "/nonexistent", "No such file"), ("/", "/", "Is a directory|expected"),
+        (paths[1], paths[1], "a certificate and the private key to it"),
+        (paths[0], "", "a certificate and the private key to it"),
+        (paths[0], locked, "must have no passphrase"),
+    ):  # fmt: skip
+        with pytest.raises(BadOptions, match=f"^--tls-cert {cert}.*: .*({why})"):
             tls.tls_context(cert, key)

@@ -123,8 +123,13 @@ def test_events_are_signed_and_sent_again(taker: Any, monkeypatch: pytest.Monkey
     handler, hook = taker
     monkeypatch.setattr(webhooks, "_PAUSE_S", 0.01)
     handler.answers += [500, 302]
-    delivery = Delivery(hook, "demo", lambda text: None)
+    said: list[str] = []
+    delivery = Delivery(hook, "demo", said.append)
     asyncio.run(deliver(delivery, [line(1), line(2)], lambda: delivery.sent == 2))
+    assert said == [
+        "webhook ci: HTTP 500; its events wait and are sent again",
+        "webhook ci: takes events again",
+    ]
     assert len(handler.got) == 4
     path, headers, body = handler.got[0]
     assert path == "/x?y=1"
@@ -143,7 +148,8 @@ def test_an_event_is_given_up_at_last(monkeypatch: pytest.MonkeyPatch, tmp_path:
     said: list[str] = []
     delivery = Delivery(hook, "demo", said.append)
     asyncio.run(deliver(delivery, [line()], lambda: delivery.failed == 1))
-    assert "given up after 10 tries" in said[0] and "refused" in said[0]
+    assert "refused; its events wait" in said[0], "known before the last try, minutes later"
+    assert "given up after 10 tries" in said[1] and "refused" in said[1] and len(said) == 2
 
 
 def test_what_waits_is_bounded(tmp_path: Path) -> None:

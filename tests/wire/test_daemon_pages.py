@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pyslurm_ng.wire.auth import Peer
-from pyslurm_ng.wire.daemon_pages import DaemonPages, server_lines
+from pyslurm_ng.wire.daemon_pages import NO_METRICS, DaemonPages, server_lines
 from pyslurm_ng.wire.http import HttpAnswer, HttpRequest
 
 
@@ -38,7 +38,8 @@ def asked(path: str, uid: int = -1, **words: Any) -> HttpAnswer:
         ("/readyz", {"why": "no controller"}, 503, b"no controller\n"),
         ("/metrics", {}, 200, b"x 1\n"),
         ("/metrics/", {}, 200, b"x 1\n"),
-        ("/metrics", {"is_on": False}, 404, b"there is no such page\n"),
+        ("/metrics", {"is_on": False}, 404, NO_METRICS.body),
+        ("/", {"is_on": False}, 404, b"there is no such page\n"),
         ("/metrics", {"is_private": True}, 403, b"Access/permission denied\n"),
         ("/metrics", {"is_private": True, "uid": 1000}, 403, b"Access/permission denied\n"),
         ("/metrics", {"is_private": True, "uid": 64030}, 200, b"x 1\n"),

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import struct
 import time
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgpack
@@ -11,7 +12,7 @@ from hypothesis import given, strategies as st
 
 from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.kernels.records import check_body
-from pyslurm_ng.wire import field_bounds
+from pyslurm_ng.wire import field_bounds, messages
 from pyslurm_ng.wire.admissions import refusal_code
 from pyslurm_ng.wire.messages import (
     ROLES,
@@ -284,3 +285,10 @@ def test_bombs_are_refused_before_they_grow() -> None:
             assert tracemalloc.get_traced_memory()[1] - before < 4 << 20
     finally:
         tracemalloc.stop()
+
+
+def test_every_file_of_messages_fills_the_table() -> None:
+    """Bounds are documented, and fuzzed, of what the table has when all of it is imported."""
+    folder = Path(messages.__file__).parent
+    files = {path.stem for path in folder.glob("*_messages.py")}
+    assert files == {topic.__name__.rpartition(".")[2] for topic in messages.TOPICS}

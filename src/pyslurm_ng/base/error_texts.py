@@ -256,10 +256,15 @@ TEXTS: dict[int, str] = {
 }
 
 
-def error_text(code: int) -> str:
-    """Return Slurm's text for one of its error numbers.
+_SLURMS_FIRST = 1000
 
-    The caller translates the system's own numbers (errno, below 1000) with ``os.strerror``. EAGAIN
-    and ESRCH are the exceptions: the controller answers them itself.
-    """
-    return TEXTS.get(code) or f"Unknown error {code}"
+
+def error_text(code: int) -> str:
+    """Return Slurm's text for one of its error numbers; for others the system's, as Slurm does."""
+    text = TEXTS.get(code)
+    if text is None and 0 < code < _SLURMS_FIRST:
+        from pyslurm_ng.base.system_errors import TEXTS as SYSTEM_TEXTS
+
+        text = SYSTEM_TEXTS.get(code)
+    unknown = f"Unknown error {code}" if code >= 0 else "Unknown negative error number"
+    return text or unknown

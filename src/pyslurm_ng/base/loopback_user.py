@@ -17,6 +17,8 @@ NOBODY = -1
 UNKNOWN = -2
 """The kernel does not tell users of sockets here."""
 
+_ROUTE, _GET_ROUTE, _NEW_ROUTE = 0, 26, 24
+_LOCAL, _TO = 2, 1  # RTN_LOCAL, RTA_DST
 _SOCK_DIAG, _BY_FAMILY, _REQUEST = 4, 20, 1
 _TCP, _ANY_STATE, _NO_COOKIE = 6, 0xFFFFFFFF, b"\xff" * 8
 _NO_SUCH = -2  # ENOENT, as netlink says it
@@ -24,6 +26,8 @@ _HEAD = struct.Struct("=IHHII")
 _ASK = struct.Struct("=BBBBI")
 _PORTS = struct.Struct("!HH")
 _NUMBER = struct.Struct("=i")
+_WAY = struct.Struct("=8BI")
+_ATTRIBUTE = struct.Struct("=HH")
 _ANSWER = struct.Struct("=4B48sIIIII")
 
 
@@ -54,24 +58,32 @@ def user_of_server(local: "tuple[str, int]", server: "tuple[str, int]") -> int:
     return _user(family, server, ("::" if family == AF_INET6 else "0.0.0.0", 0))
 
 
+def is_of_this_host(address: str) -> bool:
+    """Return whether an IPv4 or IPv6 address is one of this host's own.
+
+    A host may connect to itself from another address than the one that it connects to, as to
+    127.0.1.1, so the addresses of both ends do not say. Source: rtnetlink(7).
+    """
+    family, packed = _packed(address)
+    ask = _WAY.pack(family, 8 * len(packed), 0, 0, 0, 0, 0, 0, 0)
+    ask += _ATTRIBUTE.pack(_ATTRIBUTE.size + len(packed), _TO) + packed
+    answer = _asked(_ROUTE, _GET_ROUTE, ask)
+    if len(answer) < _HEAD.size + _WAY.size or _HEAD.unpack_from(answer)[1] != _NEW_ROUTE:
+        return False
+    return bool(_WAY.unpack_from(answer, _HEAD.size)[7] == _LOCAL)
+
+
+def _packed(address: str) -> "tuple[int, bytes]":
+    """Return family and bytes; addresses of one link name their interface: fe80::1%eth0."""
+    family = AF_INET6 if ":" in address else AF_INET
+    return family, inet_pton(family, address.partition("%")[0])
+
+
 def _user(family: int, end: "tuple[str, int]", other: "tuple[str, int]") -> int:
     """Return the user of the socket at `end` that is connected to `other`, or listens there."""
-    # Addresses of one link name their interface: fe80::1%eth0.
-    hosts = (host.partition("%")[0] for host, _ in (end, other))
-    addresses = b"".join(inet_pton(family, host).ljust(16, b"\0") for host in hosts)
+    addresses = b"".join(_packed(host)[1].ljust(16, b"\0") for host, _ in (end, other))
     ask = _ASK.pack(family, _TCP, 0, 0, _ANY_STATE) + _PORTS.pack(end[1], other[1])
-    ask += addresses + bytes(4) + _NO_COOKIE
-    head = _HEAD.pack(_HEAD.size + len(ask), _BY_FAMILY, _REQUEST, 1, 0)
-    try:
-        asked = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, _SOCK_DIAG)
-        try:
-            asked.settimeout(1.0)
-            asked.sendto(head + ask, (0, 0))
-            answer = asked.recv(4096)
-        finally:
-            asked.close()
-    except OSError:
-        return UNKNOWN
+    answer = _asked(_SOCK_DIAG, _BY_FAMILY, ask + addresses + bytes(4) + _NO_COOKIE)
     if len(answer) < _HEAD.size + _NUMBER.size:
         return UNKNOWN
     if _HEAD.unpack_from(answer)[1] != _BY_FAMILY:
@@ -80,3 +92,18 @@ def _user(family: int, end: "tuple[str, int]", other: "tuple[str, int]") -> int:
         return UNKNOWN
     *_, user, inode = _ANSWER.unpack_from(answer, _HEAD.size)
     return int(user) if inode else NOBODY  # a socket without a process shows the user 0
+
+
+def _asked(protocol: int, kind: int, ask: bytes) -> bytes:
+    """Return the kernel's answer to a question by netlink; b"" if there is none."""
+    head = _HEAD.pack(_HEAD.size + len(ask), kind, _REQUEST, 1, 0)
+    try:
+        asked = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol)
+        try:
+            asked.settimeout(1.0)
+            asked.sendto(head + ask, (0, 0))
+            return asked.recv(4096)
+        finally:
+            asked.close()
+    except OSError:
+        return b""

@@ -165,6 +165,9 @@ STEP_BESIDE_ALL = 1 << 6  # the interactive step: it has the first node and keep
 # The jobs or steps that one request may name: about 20 ms of slurmctld's time.
 MOST_IDS = 1 << 12
 
+# The jobs of one page of a long list: some 4 MB with every field.
+MOST_OF_A_PAGE = 1 << 12
+
 # Bits of a query.
 SHOW_ALL = 1 << 0  # hidden partitions and their jobs and nodes too
 SHOW_DETAIL = 1 << 1  # every field, not only those of the daily formats
@@ -175,6 +178,7 @@ CANCEL_BATCH = 1 << 0  # only the batch script
 CANCEL_FULL = 1 << 1  # the script, its children and the steps
 CANCEL_CRON = 1 << 2  # jobs of crontabs, too
 CANCEL_VERBOSE = 1 << 3  # the reply names every job
+CANCEL_HURRY = 1 << 4  # burst buffers are torn down without a stage-out
 
 # Bits of an order to signal or end a job on a node.
 SIGNAL_BATCH_ONLY = 1 << 0

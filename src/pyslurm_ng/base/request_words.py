@@ -70,6 +70,26 @@ def exclusive_word(flags: int, otherwise: str = "NO") -> str:
     return otherwise
 
 
+SERIES = ("energy", "lustre", "network", "task")
+"""What --profile may collect; Slurm shows the file system's series as Lustre."""
+_SERIES_ALIASES = {"filesystem": "lustre"}
+
+
+def series_of(text: str) -> tuple[str, ...]:
+    """Return the series that `energy,task` or `all` names, () for none; `none` outweighs others.
+
+    Raises:
+        ValueError: a word that is no series.
+    """
+    words = [_SERIES_ALIASES.get(word, word) for word in text.lower().split(",")]
+    for word in words:
+        if word not in (*SERIES, "all", "none"):
+            raise ValueError(word)
+    if "none" in words:
+        return ()
+    return tuple(name for name in SERIES if name in words or "all" in words)
+
+
 SAMPLING_S = 30
 """How often usage of tasks is sampled where neither slurm.conf nor the job says it."""
 

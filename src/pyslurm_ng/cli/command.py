@@ -45,12 +45,19 @@ def read_conf(command: str, *more_keys: str) -> "dict[str, str]":
 
     path = find_conf()
     try:
-        return quick(path, (*QUICK_KEYS, *more_keys))
+        values = quick(path, (*QUICK_KEYS, *more_keys))
     except OSError as problem:
         fail(
             f"{command}: error: s_p_parse_file: unable to read {path!r}: {problem.strerror}\n"
             f"{command}: fatal: Could not establish a configuration source"
         )
+    if not values:
+        # Not one key that every slurm.conf has: SLURM_CONF names a file of another kind.
+        fail(
+            f"{command}: error: ClusterName needs to be specified\n"
+            f"{command}: fatal: Unable to process configuration file"
+        )
+    return values
 
 
 def connect(conf: "dict[str, str]") -> "Client":

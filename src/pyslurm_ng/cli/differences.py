@@ -7,11 +7,12 @@ manual pages are generated from it, and tests run each row.
 from __future__ import annotations
 
 _SIBLINGS = "a job is of the cluster that it is sent to, and has no siblings in others"
-_PARSER = "v0.0.46 only; other versions of the data parser are refused"
+_PARSER = "v0.0.43 to v0.0.46; older versions of the data parser are refused"
 
 OPTIONS: dict[str, str] = {
     "async": "streams are files, slurm-%J.out unless named; options that need an srun are refused",
-    "cluster-constraint": f"kept and shown; {_SIBLINGS}",
+    "bb": "not for jobs of scrontab; of a heterogeneous job only the first component's counts",
+    "bbf": "as --bb",
     "cpu-freq": "set on the step's CPUs where the kernel has cpufreq; listings do not show it",
     "ctld": "every request goes to slurmctld",
     "fanout": "taken; a file goes to all nodes at once",
@@ -24,6 +25,7 @@ OPTIONS: dict[str, str] = {
     "requeue": "=expedite: other jobs may use its nodes as far as they do not delay it",
     "sib": _SIBLINGS,
     "sibling": _SIBLINGS,
+    "stepmgr": "refused with --no-kill, and for heterogeneous jobs",
     "threads": "taken; all nodes are asked at once",
     "treewidth": "taken; all nodes are asked at once",
     "unbuffered": "tasks are told (SLURM_UNBUFFEREDIO); they get no terminal, so libraries buffer",

@@ -1,4 +1,10 @@
-"""pam_pyslurm_adopt: the program for pam_exec that lets users with a job in, and into their job.
+"""pam_pyslurm_adopt: the program of PAM that lets users with a job in, and into their job.
+
+    account  required  pam_pyslurm_adopt.so
+    session  required  pam_pyslurm_adopt.so
+
+The module runs this program, and moves the session to the namespace that it names. Without the
+module pam_exec runs it, and sessions stay outside of the job's private directories:
 
     account  required  pam_exec.so stdout quiet /usr/sbin/pam_pyslurm_adopt
     session  required  pam_exec.so quiet /usr/sbin/pam_pyslurm_adopt
@@ -29,14 +35,17 @@ if TYPE_CHECKING:
 
 _DENIED = "Access denied by pam_slurm_adopt: you have no active jobs on this node"
 _LIMIT_S = 10.0
+_MODULE = "pam_pyslurm_adopt"
 _PERMIT, _DENY = 0, 1
-_ACTIONS = {
+ACTIONS = {
     "action_no_jobs": ("deny", "ignore"),
     "action_unknown": ("newest", "allow", "deny"),
     "action_adopt_failure": ("allow", "deny"),
     "action_generic_failure": ("ignore", "allow", "deny"),
 }
 """The words that take one of some values, the default first."""
+NAMES = ("nodename", "conf")
+"""The words that take a name."""
 
 
 class _CannotAsk(Exception):
@@ -45,8 +54,11 @@ class _CannotAsk(Exception):
 
 def main(argv: "list[str]") -> int:
     """Return 0 if the user of PAM_USER may log in, 1 if not."""
+    # pam_exec hands on PAM's variables, which a user may have had read: `conf` chooses the file.
+    os.environ.pop("SLURM_CONF", None)
     words = _words(argv)
-    user, kind = os.environ.get("PAM_USER", ""), os.environ.get("PAM_TYPE", "account")
+    variables = _variables()
+    user, kind = variables.get("PAM_USER", ""), variables.get("PAM_TYPE", "account")
     if kind not in ("account", "open_session"):
         return _PERMIT
     try:
@@ -63,6 +75,8 @@ def main(argv: "list[str]") -> int:
             print(_DENIED)
         return _decided(words, "action_no_jobs", f"{user} has no job on this node")
     if any(answer["job_id"] for answer in answers):
+        if kind == "open_session" and variables.get("PAM_MODULE") == _MODULE:
+            _tell_namespace(answers[-1])
         return _PERMIT
     problems = [answer["problem"] for answer in answers if answer["problem"]]
     if problems:
@@ -70,13 +84,29 @@ def main(argv: "list[str]") -> int:
     return _decided(words, "action_unknown", f"{user} has {jobs} jobs on this node")
 
 
+def _variables() -> "dict[str, str]":
+    """Return the environment; of a name that is there twice the last counts.
+
+    pam_exec puts what it says itself behind PAM's variables, which a user may have had read.
+    """
+    with open("/proc/self/environ", "rb") as file:
+        texts = os.fsdecode(file.read()).split("\0")
+    return {name: value for name, _, value in (text.partition("=") for text in texts)}
+
+
+def _tell_namespace(answer: "dict[str, Any]") -> None:
+    """Name the namespace of the job's private directories to the module, if there is one."""
+    if answer.get("namespace"):
+        print(f"namespace {answer['namespace']}")
+
+
 def _words(argv: "list[str]") -> "dict[str, str]":
     """Return the words of the PAM line; one that is wrong is named, and its default holds."""
-    words = {name: values[0] for name, values in _ACTIONS.items()}
-    words |= {"nodename": "", "conf": ""}
+    words = {name: values[0] for name, values in ACTIONS.items()}
+    words |= dict.fromkeys(NAMES, "")
     for word in argv:
         name, _, value = word.partition("=")
-        if name not in words or value not in _ACTIONS.get(name, (value,)):
+        if name not in words or value not in ACTIONS.get(name, (value,)):
             _log(f"{word}: not known, so it has no effect")
         else:
             words[name] = value

@@ -153,9 +153,10 @@ class Program:
         """Exit with 1 if operands are given to a command that takes none."""
         if not operands:
             return
+        say(f"{self.name}: error: Unrecognized option: {operands[0]}")
         if with_usage:
             print(self._usage)
-        fail(f"{self.name}: error: Unrecognized option: {operands[0]}")
+        raise SystemExit(1)
 
     def clusters(self, options: OptionValues, conf: "dict[str, str]") -> "list[dict[str, str]]":
         """Return how to reach each cluster of -M, of SLURM_CLUSTERS or of the federation.

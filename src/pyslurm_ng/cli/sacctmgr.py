@@ -57,7 +57,13 @@ NOT_YET = {"roll": "slurmdbd adds usage up by itself, again when late records co
 
 def main(argv: "list[str]") -> int:
     """Run sacctmgr; return its exit code."""
-    options, operands = PROGRAM.read(argv)
+    # A word of `load` that is spelled as an option; it is none of the other commands.
+    is_load = any(word and "load".startswith(word.lower()) and len(word) > 2 for word in argv)
+    words = ["test" if is_load and word == "--test" else word for word in argv]
+    options, operands = PROGRAM.read(words)
+    for word in operands:
+        if any("\udc80" <= char <= "\udcff" for char in word):  # bytes that could not be decoded
+            fail(f"sacctmgr: error: {word!a} is no UTF-8 text")
     session = Session(options, argv)
     try:
         if not operands:
@@ -73,6 +79,10 @@ def run(session: Session, words: "list[str]") -> int:
         print(_help())
         return 0
     if words[0].lower() in ("exit", "quit"):
+        if words[1:]:
+            fail(f"too many arguments for keyword:{words[0].lower()}")
+        return 0
+    if words[0].lower() in _SWITCHES:  # they are for the commands that follow
         return 0
     verb = _verb(words[0])
     if not verb:
@@ -93,8 +103,8 @@ def run(session: Session, words: "list[str]") -> int:
     if verb in NOT_YET:
         fail(f"sacctmgr: error: {verb} is not supported: {NOT_YET[verb]}")
     if verb in ("ping", "reconfigure", "shutdown", "version"):
-        if words[1:] and verb == "reconfigure":
-            fail("too many arguments for reconfigure keyword")
+        if words[1:]:
+            fail(f"too many arguments for {verb} keyword")
         return _daemon(session, verb)
     entity = _match(words[1], _entities(verb)) if words[1:] else ""
     if not entity:
@@ -125,26 +135,38 @@ def _daemon(session: Session, verb: str) -> int:
 
 
 def _ping(session: Session) -> int:
-    """Print whether slurmdbd answers."""
-    from time import monotonic_ns
-
-    from pyslurm_ng.wire.client import SlurmError
-
-    host, is_up = session.conf.get("AccountingStorageHost", "localhost"), True
-    begin_ns = monotonic_ns()
-    try:
-        host = session.client.call("Ping", {})["name"]
-    except SlurmError:
-        is_up = False
+    """Print whether slurmdbd answers, and its backup where there is one; exit 1 if neither does."""
+    hosts = [("primary", session.conf.get("AccountingStorageHost") or "localhost")]
+    if backup := session.conf.get("AccountingStorageBackupHost"):
+        hosts.append(("backup", backup))
+    answers = [(role, *_answer_of(session, host)) for role, host in hosts]
     if "json" in session.options:
         from pyslurm_ng.cli.accounting.database_documents import print_document
         from pyslurm_ng.data_parser.slurmdbd import ping
 
-        latency_us = (monotonic_ns() - begin_ns) // 1000 if is_up else -1
-        print_document(session, "pings", [ping(host, latency_us)])
+        pings = [ping(host, latency_us, role == "primary") for role, host, latency_us in answers]
+        print_document(session, "pings", pings)
     else:
-        print(f"slurmdbd(primary) at {host} is {'UP' if is_up else 'DOWN'}")
-    return 0 if is_up else 1
+        for role, host, latency_us in answers:
+            print(f"slurmdbd({role}) at {host} is {'UP' if latency_us >= 0 else 'DOWN'}")
+    return 0 if any(latency_us >= 0 for _, _, latency_us in answers) else 1
+
+
+def _answer_of(session: Session, host: str) -> "tuple[str, int]":
+    """Return the name of the slurmdbd of a host and how long it took, -1 where it is silent."""
+    from time import monotonic_ns
+
+    from pyslurm_ng.wire.client import Client, SlurmError
+
+    only = {**session.conf, "AccountingStorageHost": host, "AccountingStorageBackupHost": ""}
+    client = Client(only, "slurmdbd", wait_s=0.5)
+    begin_ns = monotonic_ns()
+    try:
+        return client.call("Ping", {})["name"], (monotonic_ns() - begin_ns) // 1000
+    except SlurmError:
+        return host, -1
+    finally:
+        client.close()
 
 
 # Changes --------------------------------------------------------------------------------------
@@ -168,7 +190,10 @@ def _change(session: Session, verb: str, entity: str, words: "list[str]") -> int
 
 
 def assignments(words: "list[str]", verb: str) -> "tuple[list[list[str]], list[list[str]]]":
-    """Return conditions and settings as (key, operator, value); words without a key are names."""
+    """Return conditions and settings as (key, operator, value); words without a key are names.
+
+    What is added has settings alone, so `set` and `where` say nothing there, as in Slurm.
+    """
     where: list[list[str]] = []
     settings: list[list[str]] = []
     target = where
@@ -176,8 +201,8 @@ def assignments(words: "list[str]", verb: str) -> "tuple[list[list[str]], list[l
         lowered = word.lower()
         if lowered == "where":
             target = where
-        elif lowered == "set" and verb != "add":
-            target = settings
+        elif lowered == "set":
+            target = where if verb == "add" else settings
         else:
             target.append(assignment(word))
     return where, settings
@@ -281,7 +306,4 @@ def _help() -> str:
     return "\n\n".join(blocks)
 
 
-NO_EFFECT = ("oneliner", "verbose")  # records are one a line anyway
-PROGRAM = Program(
-    "sacctmgr", OPTIONS, "", no_effect=NO_EFFECT, tells={"help": _help, "usage": _help}
-)
+PROGRAM = Program("sacctmgr", OPTIONS, "", tells={"help": _help, "usage": _help})

@@ -17,7 +17,7 @@ from pyslurm_ng.cli.command import connect, read_conf, say
 from pyslurm_ng.cli.file_names import current_directory
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.signals import Signals
-from pyslurm_ng.cli.submit import option_values as ov, submission
+from pyslurm_ng.cli.submit import container_words, option_values as ov, submission
 from pyslurm_ng.cli.submit.allocation import Allocation, NotAtOnce, Revoked
 from pyslurm_ng.cli.submit.option_state import COMMAND_LINE
 from pyslurm_ng.cli.submit.options import Options
@@ -60,6 +60,9 @@ def _run(options: Options, argv: "list[str]") -> int:
     for component in (options, *further):
         submission.finish(component, conf)
     _check_x11(options, conf)
+    _check_bundle(options, conf)
+    if operands:
+        _check_image(options)
     command = operands or _default_command(options, conf)
     work = _Salloc(options, argv, conf, command, has_command=bool(operands))
     work.further = further
@@ -80,18 +83,36 @@ def _check_x11(options: Options, conf: "dict[str, str]") -> None:
         raise OptionError(str(problem), 1) from None
 
 
+def _check_bundle(options: Options, conf: "dict[str, str]") -> None:
+    """Refuse --container where salloc starts no step. Raises OptionError."""
+    if options.request.get("container") and not _has_interactive_step(conf):
+        raise OptionError("--container requires LaunchParameters=use_interactive_step", 1)
+
+
+def _has_interactive_step(conf: "dict[str, str]") -> bool:
+    return "use_interactive_step" in conf.get("LaunchParameters", "").lower().split(",")
+
+
+def _check_image(options: Options) -> None:
+    """Refuse an image where nothing would run in it. Raises OptionError."""
+    if container_words.has_image(options.request):
+        text = "only salloc's shell is in an image, with LaunchParameters=use_interactive_step"
+        raise OptionError(f"--container-image: {text}", 1)
+
+
 def _default_command(options: Options, conf: "dict[str, str]") -> "list[str]":
     """Return what runs without a command: a shell here, or a step on the job's first node."""
     shell = os.environ.get("SHELL") or "/bin/sh"
-    words = conf.get("LaunchParameters", "").lower().split(",")
-    if "use_interactive_step" not in words or "no-shell" in options.settings:
+    if not _has_interactive_step(conf) or "no-shell" in options.settings:
+        _check_image(options)
         return [shell]
     import shlex
 
     text = conf.get("InteractiveStepOptions") or _INTERACTIVE
     text = text.replace("${SHELL}", "$SHELL").replace("$SHELL", shlex.quote(shell))
     try:
-        return ["srun", *map(os.path.expandvars, shlex.split(text))]
+        container = container_words.as_options(options.request)
+        return ["srun", *container, *map(os.path.expandvars, shlex.split(text))]
     except ValueError as problem:
         raise OptionError(f"InteractiveStepOptions={text}: {problem}", 1) from None
 

@@ -60,10 +60,10 @@ def main(argv: "list[str]") -> int:
 
 def _run(argv: "list[str]") -> int:
     options, operands = PROGRAM.read(argv)
+    tasks = {option: _task(option, options[option]) for option in _FILTERS if option in options}
     if len(operands) != 1:
         _misused("too many parameters")
     name = _step_name(operands[0])
-    tasks = {option: _task(option, options[option]) for option in _FILTERS if option in options}
     if tasks and "pty" in options:
         fail("sattach: error: don't specify both --pty and I/O filtering")
     conf = read_conf("sattach", "SrunPortRange")

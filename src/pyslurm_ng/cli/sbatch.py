@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 NO_SCRIPT_LIMIT = 64 << 20
 """The most that is read; the controller's limit is max_script_size."""
-MOST_TRIES = 15
+MOST_TRIES = 16
+"""With pauses of 1 to 15 s between them: two minutes in all, as in Slurm 22.05."""
 _LEAD = "Batch job submission failed"
 _TOO_LONG = "Pathname of a file, directory or other parameter too long"
 _OF_THE_WHOLE = ("wrap", "parsable", "quiet", "test-only", "wait", "ignore-pbs")

@@ -8,6 +8,7 @@ from pyslurm_ng.base.numbers import (
     CANCEL_BATCH,
     CANCEL_CRON,
     CANCEL_FULL,
+    CANCEL_HURRY,
     CANCEL_VERBOSE,
     SHOW_DETAIL,
 )
@@ -65,7 +66,6 @@ OPTIONS = (
     ("wckey", "", REQUIRED),
 )
 _NOT_FEDERATED = 2239  # ESLURM_JOB_NOT_FEDERATED; 22.05's exit code is its last byte, 191
-# --hurry has nothing to act on: it leaves a burst buffer's stage-out out, and there is none here.
 _ENVIRONMENT = (
     ("SCANCEL_ACCOUNT", "account"),
     ("SCANCEL_BATCH", "batch"),
@@ -187,6 +187,7 @@ def _run(options: "OptionValues", job_filter: "dict[str, Any]") -> int:
     flags = CANCEL_BATCH if "batch" in options else 0
     flags |= CANCEL_FULL if "full" in options else 0
     flags |= CANCEL_CRON if "cron" in options else 0
+    flags |= CANCEL_HURRY if "hurry" in options else 0
     verbose = "verbose" in options and "quiet" not in options
     flags |= CANCEL_VERBOSE if verbose else 0
     confs = PROGRAM.clusters(options, read_conf("scancel"))
@@ -293,12 +294,11 @@ def _report(
     job_filter: "dict[str, Any]",
 ) -> int:
     for text in reply["done"]:
-        kind = "step" if "." in text else "job"
-        if not signal and not flags & CANCEL_BATCH:
-            say(f"scancel: Terminating {kind} {text}")
-        else:
-            target = "batch job" if flags & CANCEL_BATCH else kind
+        target = "step" if "." in text else _target(flags)
+        if signal:
             say(f"scancel: Signal {signal} to {target} {text}")
+        else:
+            say(f"scancel: Terminating {target} {text}")
     code = _report_errors(reply["errors"], options, verbose)
     if verbose and not reply["count"] and not reply["errors"]:
         words = [f"{word}={_said(options, name)} " for name, _, word in _FILTERS if name in options]
@@ -306,6 +306,13 @@ def _report(
             text = "".join(words)
             say(f"scancel: error: No active jobs match ALL job filters, including: {text}")
     return code
+
+
+def _target(flags: int) -> str:
+    """Return what of a job is meant, as -v names it."""
+    if flags & CANCEL_FULL:
+        return "full job"
+    return "batch job" if flags & CANCEL_BATCH else "job"
 
 
 def _said(options: "dict[str, str]", name: str) -> str:
@@ -355,12 +362,17 @@ def _confirmed(
     asked["jobs"] = [text for text in asked.get("jobs", ()) if "." not in text]
     chosen = [text for text in steps if _yes(f"Cancel step_id={text}")]
     known: set[int] = set()
+    asked_about: set[int] = set()
     for row in _unfinished(client, asked) if asked["jobs"] or not steps else ():
-        text = job_id_text(*row[:7])
+        text = str(row[5]) if row[5] else job_id_text(*row[:7])
         known.update((row[0], row[1], row[5], record_sluid(row[9], row[10], row[0])))
+        if row[5] in asked_about:
+            continue  # one answer is about all components
+        if row[5]:
+            asked_about.add(row[5])
         if _yes(f"Cancel job_id={text} name={row[7]} partition={row[8]}"):
             # An array's limit is no part of its tasks' ids.
-            tasks = f"{row[1]}_[{row[3]}]" if row[3] else str(row[0])
+            tasks = f"{row[1]}_[{row[3]}]" if row[3] else str(row[5] or row[0])
             chosen.append(tasks)
     number = int(Errno.ESLURM_INVALID_JOB_ID)
     names = map(parse_job_id, asked["jobs"])

@@ -34,7 +34,6 @@ OPTIONS = (
     ("version", "V", NONE),
     ("yaml", "", OPTIONAL),
 )
-REFUSED = ("uid",)
 PROGRAM = Program(
     "scontrol",
     OPTIONS,
@@ -46,7 +45,6 @@ PROGRAM = Program(
         ("SCONTROL_LOCAL", "local"),
         ("SCONTROL_SIBLING", "sibling"),
     ),
-    refused=REFUSED,
     tells={"help": lambda: _help_text(), "usage": lambda: _help_text()},
 )
 # In the order in which an abbreviation finds them.

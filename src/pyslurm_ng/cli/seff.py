@@ -1,14 +1,15 @@
 """seff: how much of its processors and memory a job used."""
 
-from pyslurm_ng.cli.accounting import efficiency
+from pyslurm_ng.cli.accounting import seff_lines
 from pyslurm_ng.cli.accounting.job_records import connect_to_database, parts_of, rows_of
 from pyslurm_ng.cli.accounting.sacct_selection import jobs_of
 from pyslurm_ng.cli.command import fail, printable, version_line
 from pyslurm_ng.cli.option_words import NONE, UsageError, split_words
+from pyslurm_ng.data_parser import efficiency
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from pyslurm_ng.cli.accounting.efficiency import Efficiency, Row
+    from pyslurm_ng.data_parser.efficiency import Efficiency, Row
 
 OPTIONS = (("help", "h", NONE), ("version", "v", NONE), ("debug", "d", NONE))
 USAGE = """Usage: seff [Options] <JobID>
@@ -29,8 +30,8 @@ def main(argv: "list[str]") -> int:
     if job_id.isdigit():  # no other task of the array, no other component
         records = [used for used in records if used.job["job_id"] == int(job_id)]
     for used in records:
-        raw = efficiency.raw_lines(used, cluster) if "debug" in options else []
-        for line in (*raw, *efficiency.lines(used, cluster)):
+        raw = seff_lines.raw_lines(used, cluster) if "debug" in options else []
+        for line in (*raw, *seff_lines.lines(used, cluster)):
             print(printable(line))
     if not records:
         fail(NOT_THERE)

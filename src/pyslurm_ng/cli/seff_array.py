@@ -2,13 +2,14 @@
 
 from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.cli import seff
-from pyslurm_ng.cli.accounting import efficiency
+from pyslurm_ng.cli.accounting import seff_lines
 from pyslurm_ng.cli.command import fail, printable
 from pyslurm_ng.cli.option_words import NONE, REQUIRED
+from pyslurm_ng.data_parser import efficiency
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from pyslurm_ng.cli.accounting.efficiency import Efficiency
+    from pyslurm_ng.data_parser.efficiency import Efficiency
 
 OPTIONS = (("help", "h", NONE), ("version", "v", NONE), ("cluster", "c", REQUIRED))
 USAGE = """Usage: seff-array [-h] [-v] [-c CLUSTER] <JobID>
@@ -29,7 +30,7 @@ def main(argv: "list[str]") -> int:
     if not tasks:
         fail(seff.NOT_THERE)
     if len(tasks) == 1:
-        shown = efficiency.lines(tasks[0], cluster)
+        shown = seff_lines.lines(tasks[0], cluster)
     else:
         shown = _array(jobs[0], tasks, cluster)
     for line in shown:

@@ -137,6 +137,11 @@ def main(argv: "list[str]") -> int:
     """Run sinfo; return its exit code."""
     options, operands = PROGRAM.read(argv)
     PROGRAM.no_operands(operands, with_usage=True)
+    if "long" in options and any(name in ("format", "Format") for name, _ in options.pairs):
+        fail(
+            "sinfo: fatal: Options -o(--format) and -l(--long) are mutually exclusive. "
+            "Please remove one and retry."
+        )
     _choose_partitions(options)
     tests = _state_tests(options.get("states"))
     conf = read_conf("sinfo", "PreemptMode")
@@ -270,7 +275,7 @@ def _format_of(options: "OptionValues") -> Format:
     # The format of the environment is for lists that no option shapes.
     is_shaped = not {"Node", "list-reasons", "summarize"}.isdisjoint(options)
     is_typed = any(name == "format" for name, _ in options.pairs)
-    if options.get("Format", "").lower() == "all":
+    if options.get("Format", "").partition(":")[0].lower() == "all":
         # As in Slurm, which prints all of them and complains about the word, too.
         say(f"sinfo: error: Invalid job format specification: {options['Format']}")
         text = "%all"

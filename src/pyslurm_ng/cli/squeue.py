@@ -4,6 +4,7 @@ import os
 
 from pyslurm_ng.base.numbers import (
     JOB_FLAG_COMPLETING,
+    JOB_FLAG_STAGE_OUT,
     JOB_PENDING,
     JOB_RUNNING,
     JOB_SUSPENDED,
@@ -276,10 +277,11 @@ def _states(options: "dict[str, str]") -> "dict[str, Any]":
     if not text:
         if "start" in options:
             return {"states": [JOB_PENDING]}
-        # All jobs that are not over; a job that is over but cleans up counts as completing.
+        # All jobs that are not over; a job that is over but cleans up counts as completing, and one
+        # whose burst buffer is staged out is listed as long as that takes.
         return {
             "states": [JOB_PENDING, JOB_RUNNING, JOB_SUSPENDED],
-            "state_flags": JOB_FLAG_COMPLETING,
+            "state_flags": JOB_FLAG_COMPLETING | JOB_FLAG_STAGE_OUT,
         }
     states: list[int] = []
     flags = 0

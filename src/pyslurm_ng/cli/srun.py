@@ -208,7 +208,8 @@ def _run(
         sys.stdout.write(mpi_kinds.listing())
         return 0
     conf = submission.begin(options, operands, read_conf, CONF_KEYS)
-    options.apply_environment(without_step_masks(dict(os.environ)))
+    variables = step_request.with_own_cpus(dict(os.environ))
+    options.apply_environment(without_step_masks(variables))
     options.apply_all(pairs, COMMAND_LINE)
     if "multi-prog" in options.settings and operands:
         from pyslurm_ng.cli.step.multi_prog import check_programs
@@ -468,11 +469,11 @@ class _Srun:
             raise NotPrepared(f"error: {problem.strerror}") from None
 
     def _exchange(self, tasks: "StepTasks") -> "ComponentExchange | NodeExchange | None":
-        """Return what passes on the messages of MPI libraries."""
-        if self.mpi in ("", "none"):
-            return None
+        """Return what passes on the messages of MPI libraries, and to other components."""
         if self.meeting is not None and self._whole is not None:
             return self.meeting.exchange(self._whole.first_node)
+        if self.mpi in ("", "none"):
+            return None
         from pyslurm_ng.cli.step.mpi_hub import MpiHub, NodeExchange
 
         return NodeExchange(MpiHub(len(tasks.nodes)))

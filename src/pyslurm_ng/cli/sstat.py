@@ -84,7 +84,7 @@ def _steps(client: "Client", text: str, *, all_steps: bool) -> "list[Row]":
 def _measured(conf: "dict[str, str]", client: "Client", step: "Row") -> "Row | None":
     """Ask the step's nodes and merge their answers; None if one does not answer."""
     from pyslurm_ng.model.job import Usage
-    from pyslurm_ng.model.usage import merge, usage_columns
+    from pyslurm_ng.model.usage import merge, usage_columns, usage_from
 
     usage: Usage | None = None
     pids: list[str] = []
@@ -97,7 +97,7 @@ def _measured(conf: "dict[str, str]", client: "Client", step: "Row") -> "Row | N
             return None
         finally:
             daemon.close()
-        usage = merge(usage, Usage(*answer["usage"]))
+        usage = merge(usage, usage_from(answer["usage"]))
         pids += map(str, answer["pids"])
     is_special = step["step_id"] >= MAX_NORMAL_STEP_ID
     return {

@@ -17,7 +17,7 @@ from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
     from pyslurm_ng.wire.client import Client
@@ -131,9 +131,10 @@ class Requests:
         Raises:
             OptionError: they cannot be used.
         """
-        _, operands = Options("sbatch").split_words(argv)
+        pairs, operands = Options("sbatch").split_words(argv)
         if operands:
             raise OptionError(f"{operands[0]}: only options of sbatch are allowed beside --from")
+        _allow(name for name, _ in pairs)
         self._argv = argv
         self._are_commands = are_commands
         self._kept: dict[Any, dict[str, Any]] = {}
@@ -209,10 +210,15 @@ class Requests:
         if not rest and not operands and text is None and "wrap" not in dict(pairs):
             raise ScriptError("a script or --wrap is missing")
         fields, _ = prepare(options, pairs, rest + operands, [*argv, *operands], text)
-        for name in _ELSEWHERE:
-            if name in options.settings:
-                raise OptionError(f"--{name} is for single submissions: it is not allowed here")
+        _allow(options.settings)
         return fields
+
+
+def _allow(names: "Iterable[str]") -> None:
+    """Refuse options that make no sense for many jobs; raises OptionError."""
+    for name in names:
+        if name in _ELSEWHERE:
+            raise OptionError(f"--{name} is for single submissions: it is not allowed here")
 
 
 def _shell_words(line: str) -> "list[str]":

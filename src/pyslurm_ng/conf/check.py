@@ -6,6 +6,8 @@ import os
 
 from pyslurm_ng.base.hostlist import fold
 from pyslurm_ng.conf import (
+    acct_gather_conf,
+    burst_buffer_conf,
     cgroup_conf,
     gres_conf,
     namespaces,
@@ -49,7 +51,7 @@ def check_here(path: str) -> tuple[list[str], list[str]]:
     or slurm.key.
     """
     name = os.path.basename(path)
-    is_slurm = not name.startswith(("cgroup", "gres", "slurmdbd", "topology"))
+    is_slurm = not name.startswith(("acct_gather", "cgroup", "gres", "slurmdbd", "topology"))
     problems = check(path)
     if is_slurm or name.startswith("slurmdbd"):
         problems += [str(error) for error in missing_users(path)]
@@ -75,6 +77,8 @@ def check_warnings(path: str) -> list[str]:
     name = os.path.basename(path)
     if name.startswith("slurmdbd"):
         return list(slurmdbd_conf.load_slurmdbd_conf(path, is_private=False).warnings)
+    if name.startswith("acct_gather"):
+        return list(acct_gather_conf.load_acct_gather_conf(path).warnings)
     if name.startswith("cgroup"):
         return list(cgroup_conf.load_cgroup_conf(path).warnings)
     if name.startswith("gres"):
@@ -100,6 +104,10 @@ def neighbour_warnings(conf: SlurmConf) -> list[str]:
     lines += _unknown_units(conf, topologies)
     stack = read_plugstack(stack_path(conf.path, conf.plugstack_config))
     lines += [f"{file}:{number}: {word}: {text}" for file, number, word, text in stack.left_out]
+    if conf.namespace_type in namespaces.FILE_OF:
+        own = os.path.join(directory, namespaces.FILE_OF[conf.namespace_type])
+        known = namespaces.load_namespaces(own, "%n", "%h")  # names of nodes stay patterns
+        lines += namespaces.misplaced(own, known, conf.slurmd_spool_dir) if known else []
     for name, why in NOT_READ.items():
         full = os.path.join(directory, name)
         if os.path.exists(full):
@@ -141,6 +149,9 @@ def node_warnings(conf: SlurmConf) -> list[str]:
     oci = os.path.join(directory, "oci.conf")
     if os.path.exists(oci):
         lines += oci_conf.load_oci_conf(oci)[1]
+    gather = os.path.join(directory, acct_gather_conf.FILE)
+    if os.access(gather, os.R_OK):
+        lines += acct_gather_conf.load_acct_gather_conf(gather).warnings
     return lines
 
 
@@ -160,6 +171,8 @@ def _errors(path: str) -> list[ConfError]:
     name = os.path.basename(path)
     if name.startswith("slurmdbd"):
         return slurmdbd_conf.file_errors(path, is_private=False)
+    if name.startswith("acct_gather"):
+        return acct_gather_conf.file_errors(path, None)
     if name.startswith("cgroup"):
         return cgroup_conf.file_errors(path)
     if name.startswith("topology") and name.endswith(".yaml"):
@@ -226,10 +239,16 @@ def _neighbours(path: str, conf: SlurmConf | None) -> list[ConfError]:
         errors += cgroup_conf.file_errors(cgroup)
     if conf is not None and conf.namespace_type in namespaces.FILE_OF:
         own = os.path.join(directory, namespaces.FILE_OF[conf.namespace_type])
-        errors += namespaces.file_errors(own)
+        if os.path.exists(own):
+            errors += namespaces.file_errors(own)
+        else:
+            problem = f"NamespaceType={conf.namespace_type} needs this file"
+            errors.append(ConfError(own, 0, "", problem))
     oci = os.path.join(directory, "oci.conf")
     if os.path.exists(oci):
         errors += oci_conf.file_errors(oci)
+    errors += burst_buffer_conf.file_errors(directory)
+    errors += acct_gather_conf.file_errors(os.path.join(directory, acct_gather_conf.FILE), conf)
     if os.access(slurmdbd, os.R_OK):  # it is checked only for its owner
         errors += slurmdbd_conf.file_errors(slurmdbd)
     return errors

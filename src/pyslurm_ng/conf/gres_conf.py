@@ -14,7 +14,7 @@ from pyslurm_ng.conf.node_lines import NodeConf
 from pyslurm_ng.conf.schema import Table, read_line
 from pyslurm_ng.conf.tables.keys import GRES
 
-_TABLE = Table(GRES, "gres.conf", {"CPUs": "Cores"})
+_TABLE = Table(GRES, "gres.conf", {"CPUs": "Cores", "Link": "Links"})
 # Resources that are parts of a device. Their count need not equal the number of files.
 _SHARING = ("mps", "shard")
 
@@ -257,25 +257,31 @@ def _check_devices(text: ConfText, conf: GresConf) -> None:
 def _check_nodes(text: ConfText, conf: GresConf, nodes: tuple[NodeConf, ...]) -> None:
     """Add an error if devices do not match the counts of slurm.conf or the cores of a node.
 
-    A line without NodeName may be for some of the nodes, those that have such devices.
+    Without NodeName a line may be for some of the nodes, in a file of theirs alone: its cores must
+    be those of one of them, and slurmctld compares its devices when a node registers.
     """
     if not conf.lines:
         return
+    _check_cores(text, conf, nodes)
     for node in nodes:
-        lines = conf.lines_of(node)
-        core_count = node.sockets * node.cores_per_socket
-        for line in lines:
-            is_there = any(gres.name == line.name for gres in node.gres)
-            if is_there and line.cores and line.cores[-1] >= core_count:
-                entry = Entry("Cores", "", line.file, line.line)
-                text.fail(
-                    entry,
-                    f"core {line.cores[-1]}: node {node.name} has {plural(core_count, 'core')}",
-                )
-                return
-        if conf.auto_detect_on(node.name) not in ("", "off"):
-            continue
-        if not _check_amounts(node, lines, text.fail):
+        is_told = conf.auto_detect_on(node.name) in ("", "off")
+        if is_told and not _check_amounts(node, conf.lines_of(node), text.fail):
+            return
+
+
+def _check_cores(text: ConfText, conf: GresConf, nodes: tuple[NodeConf, ...]) -> None:
+    for line in conf.lines:
+        named = [node for node in nodes if not line.node_names or node.name in line.node_names]
+        having = [node for node in named if any(gres.name == line.name for gres in node.gres)]
+        short = [
+            node
+            for node in having
+            if line.cores and line.cores[-1] >= node.sockets * node.cores_per_socket
+        ]
+        if short and (line.node_names or len(short) == len(having)):
+            count = plural(short[0].sockets * short[0].cores_per_socket, "core")
+            entry = Entry("Cores", "", line.file, line.line)
+            text.fail(entry, f"core {line.cores[-1]}: node {short[0].name} has {count}")
             return
 
 
@@ -289,7 +295,8 @@ def _check_amounts(
             for line in name_lines
             if not gres.type_name or line.type_name == gres.type_name
         )
-        if name_lines and total < gres.amount and gres.name not in _SHARING:
+        is_of_all = all(line.node_names for line in name_lines)
+        if name_lines and is_of_all and total < gres.amount and gres.name not in _SHARING:
             entry = Entry("Name", gres.name, name_lines[0].file, name_lines[0].line)
             fail(
                 entry,

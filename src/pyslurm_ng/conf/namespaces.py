@@ -95,6 +95,23 @@ def file_errors(path: str) -> list[ConfError]:
     return []
 
 
+def misplaced(path: str, known: Namespaces, spool: str) -> list[str]:
+    """Return a line for each directory of slurmd's own that jobs would not see, or would fill.
+
+    Args:
+        path: the file that says so.
+        spool: SlurmdSpoolDir.
+    """
+    own = [("SlurmdSpoolDir", spool), *(("BasePath", base) for base in known.base_paths)]
+    return [
+        f"{path}: {name}={inner} is below {directory.path}, which each job has for itself; "
+        "choose another"
+        for directory in known.directories
+        for name, inner in own
+        if f"{inner}/".startswith(f"{directory.path}/")
+    ]
+
+
 # job_container.conf ---------------------------------------------------------------------------
 
 

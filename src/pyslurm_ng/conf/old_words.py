@@ -20,6 +20,9 @@ _NEW_WORDS = {
     ("slurm.conf", "jobacctgatherparams", "noovermemorykill"): "",
     ("slurm.conf", "jobcomptype", "jobcomp/filesacctout"): "none",
     ("slurm.conf", "jobcomptype", "jobcomp/slurmdbd"): "none",
+    ("slurm.conf", "jobcontainertype", "job_container/cncu"): "none",
+    ("slurm.conf", "mpidefault", "openmpi"): "none",
+    ("slurm.conf", "prioritytype", "priority/multifactor2"): "priority/multifactor",
     ("slurm.conf", "priorityflags", "fair_tree"): "",
     ("slurm.conf", "privatedata", "cloud"): "",
     ("slurm.conf", "selecttypeparameters", "other_cons_res"): "",
@@ -27,6 +30,21 @@ _NEW_WORDS = {
     ("slurm.conf", "taskpluginparam", "sched"): "",
     ("slurm.conf", "taskpluginparam", "cpusets"): "",
     ("NodeName", "state", "idle"): "UNKNOWN",
+    # Where jobs lie in such a network only changes how fast they talk.
+    ("slurm.conf", "topologyplugin", "topology/3d_torus"): "topology/flat",
+    ("slurm.conf", "topologyplugin", "topology/hypercube"): "topology/flat",
+    # Of machines that Slurm does not know any more: without them nothing that jobs ask for is lost.
+    **{
+        ("slurm.conf", key, plugin): ""
+        for key, plugins in {
+            "jobsubmitplugins": "cnode cray cray_aries job_submit/cnode job_submit/cray_aries",
+            "nodefeaturesplugins": "node_features/knl_cray node_features/knl_generic",
+            "switchtype": "switch/cray switch/cray_aries switch/elan switch/federation "
+            "switch/generic switch/nrt",
+            "taskplugin": "task/cray task/cray_aries",
+        }.items()
+        for plugin in plugins.split()
+    },
     # What they logged is no longer there: Blue Gene, Cray, front ends, sensors, other schedulers.
     **{
         ("slurm.conf", "debugflags", flag): ""

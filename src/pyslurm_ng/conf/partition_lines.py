@@ -92,6 +92,7 @@ def build_partitions(
             )
             values["over_subscribe"] = "NO"
         _check_preempt_mode(text, settings, values, parameters)
+        _drop_denied(text, settings, values)
         if values["alternate"]:
             alternates.append((values["alternate"], first))
         partitions[name] = PartitionConf(
@@ -101,6 +102,19 @@ def build_partitions(
         if alternate not in partitions:
             text.fail(first, f"Alternate={alternate} is not a partition")
     return tuple(partitions.values())
+
+
+def _drop_denied(
+    text: ConfText, settings: dict[str, tuple[Any, Entry]], values: dict[str, Any]
+) -> None:
+    """Leave out lists of what is denied beside lists of what is allowed, and warn of it."""
+    for kind in ("accounts", "qos"):
+        if not values[f"allow_{kind}"] or not values[f"deny_{kind}"]:
+            continue
+        values[f"deny_{kind}"] = ()
+        if f"deny_{kind}" in settings:
+            entry = settings[f"deny_{kind}"][1]
+            text.warn(entry, f"ignored, since Allow{kind.capitalize()} is given, too")
 
 
 def _priority_aliases(entries: list[Entry]) -> list[Entry]:

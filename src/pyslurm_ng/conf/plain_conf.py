@@ -6,6 +6,7 @@ from typing import Any
 
 from pyslurm_ng.conf.effects.effect import gaps, refusals
 from pyslurm_ng.conf.lexer import ConfErrors, ConfText, Entry
+from pyslurm_ng.conf.out_of_bounds import within_bounds
 from pyslurm_ng.conf.schema import Table, default_value
 from pyslurm_ng.conf.values import BadValue, convert
 
@@ -22,6 +23,7 @@ def read_keys(
     given_entries: dict[str, Entry] = {}
     warnings: list[str] = []
     for entry in (entry for line in text.lines for entry in line):
+        entry = within_bounds(text, table.section, entry)
         key = table.find(entry.key)
         where = f"{entry.file}:{entry.line}: {entry.key}"
         if key is None:
@@ -44,7 +46,7 @@ def read_keys(
         warnings += gaps(table.section, key, entry, values[key.attribute])
         if values[key.attribute] != default_value(key):
             text.errors += refusals(table.section, key, entry, values[key.attribute])
-    return values, given_entries, tuple(warnings)
+    return values, given_entries, (*warnings, *text.warnings)
 
 
 def raise_errors(text: ConfText) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from pyslurm_ng.conf.effects.effect import note_gaps
 from pyslurm_ng.conf.lexer import ConfText, Entry
 from pyslurm_ng.conf.old_words import with_todays_words
+from pyslurm_ng.conf.out_of_bounds import within_bounds
 from pyslurm_ng.conf.tables.key import Key
 from pyslurm_ng.conf.values import BadValue, convert
 
@@ -78,6 +79,7 @@ def read_line(
     values: dict[str, tuple[Any, Entry]] = {}
     for entry in entries:
         entry = with_todays_words(text, table.section, entry)
+        entry = within_bounds(text, table.section, entry)
         key = table.find(entry.key)
         if key is None:
             text.fail(entry, f"unknown key in {what}{table.suggest(entry.key)}")

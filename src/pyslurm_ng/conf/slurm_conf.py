@@ -30,6 +30,7 @@ from pyslurm_ng.conf.node_lines import (
     build_nodesets,
 )
 from pyslurm_ng.conf.old_words import moved_word, with_todays_words
+from pyslurm_ng.conf.out_of_bounds import within_bounds
 from pyslurm_ng.conf.partition_lines import PartitionConf, build_partitions, per_node_counts
 from pyslurm_ng.conf.schema import Table, read_line
 from pyslurm_ng.conf.tables.key import ControllerHost, Key
@@ -325,7 +326,7 @@ def _parameters(
     given_entries: dict[str, Entry] = {}
     removed_entries: dict[str, Entry] = {}
     for entry in entries:
-        entry = with_todays_words(text, "slurm.conf", entry)
+        entry = within_bounds(text, "slurm.conf", with_todays_words(text, "slurm.conf", entry))
         key = PARAMETER_TABLE.find(entry.key)
         where = f"{entry.file}:{entry.line}: {entry.key}"
         if key is None:
@@ -441,7 +442,7 @@ def _check(
     if not broken & {"preempttype", "preemptmode"}:
         _check_preemption(values, fail)
     _check_select(values, fail)
-    _check_tres(values, fail)
+    _check_tres(text, values, given_entries, fail)
     fence = option_text(values["slurmctld_parameters"], "fence_program")
     if fence is not None and not fence.startswith("/"):
         fail("SlurmctldParameters", f"fence_program={fence} is not an absolute path")
@@ -492,7 +493,12 @@ def _check_select(values: dict[str, Any], fail: Callable[[str, str], None]) -> N
         )
 
 
-def _check_tres(values: dict[str, Any], fail: Callable[[str, str], None]) -> None:
+def _check_tres(
+    text: ConfText,
+    values: dict[str, Any],
+    given_entries: dict[str, Entry],
+    fail: Callable[[str, str], None],
+) -> None:
     for word in values["accounting_storage_tres"]:
         try:
             name = tres_name(word)
@@ -503,7 +509,11 @@ def _check_tres(values: dict[str, Any], fail: Callable[[str, str], None]) -> Non
         gres = rest.partition(":")[0]
         if kind == "gres" and gres not in (*values["gres_types"], "gpumem", "gpuutil"):
             types = ",".join(values["gres_types"])
-            fail("AccountingStorageTRES", f"'{gres}' is not in GresTypes={types}")
+            # As in Slurm it is counted all the same: configurations name GPUs before they have any.
+            text.warn(
+                given_entries["AccountingStorageTRES"],
+                f"'{gres}' is not in GresTypes={types}, so that no job gets any",
+            )
 
 
 def _check_controller_port(

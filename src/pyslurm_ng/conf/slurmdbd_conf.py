@@ -6,7 +6,7 @@ import os
 import stat
 from dataclasses import dataclass
 
-from pyslurm_ng.conf.lexer import ConfError, ConfErrors, ConfText, parse_text, read_conf
+from pyslurm_ng.conf.lexer import ConfError, ConfErrors, ConfText, Entry, parse_text, read_conf
 from pyslurm_ng.conf.plain_conf import raise_errors, read_keys
 from pyslurm_ng.conf.schema import Table
 from pyslurm_ng.conf.tables.keys import SLURMDBD
@@ -69,7 +69,8 @@ def parse_slurmdbd_conf(text: str, path: str = "slurmdbd.conf") -> SlurmdbdConf:
 
 def _build(text: ConfText) -> SlurmdbdConf:
     values, given_entries, warnings = read_keys(text, _TABLE, "slurmdbd.conf", _REMOVED)
-    if "StorageType" not in given_entries:
+    is_named = any(error.key == "StorageType" for error in text.errors)
+    if "StorageType" not in given_entries and not is_named:
         text.errors.append(ConfError(text.path, 0, "StorageType", "must be given"))
     for kind in ("script", "env"):
         if not values[f"archive_job_{kind}"] and f"ArchiveJob{kind.title()}" not in given_entries:
@@ -79,6 +80,8 @@ def _build(text: ConfText) -> SlurmdbdConf:
             values[f"purge_{name}_after"] = values["purge_job_after"]
     values["dbd_addr"] = values["dbd_addr"] or values["dbd_host"]
     values["storage_user"] = values["storage_user"] or values["slurm_user"]
+    if "CommunicationParameters" in given_entries:
+        warnings += _unused_words(given_entries["CommunicationParameters"])
     raise_errors(text)
     return SlurmdbdConf(
         **values,
@@ -86,6 +89,17 @@ def _build(text: ConfText) -> SlurmdbdConf:
         text_hash=text.text_hash,
         given=frozenset(given_entries),
         warnings=warnings,
+    )
+
+
+def _unused_words(entry: Entry) -> tuple[str, ...]:
+    """Return a warning for each word about the network without effect."""
+    where = f"{entry.file}:{entry.line}: {entry.key}"
+    words = [word.strip() for word in entry.value.split(",") if word.strip()]
+    return tuple(
+        f"{where}={word} has no effect in pyslurm-ng: slurmdbd obeys NoInAddrAny alone"
+        for word in words
+        if word.lower() not in ("noinaddrany", "none", "(null)")
     )
 
 

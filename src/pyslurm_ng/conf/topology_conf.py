@@ -64,7 +64,7 @@ def load_topology_conf(path: str, node_names: tuple[str, ...] | None = None) -> 
     """Read and check a topology.conf; nodes must be among `node_names` if those are given.
 
     Raises:
-        ConfErrors: loops, unknown switches or nodes, nodes or switches in two places.
+        ConfErrors: loops, unknown switches, blocks that share nodes, switches in two places.
     """
     return _build(read_conf(path), node_names)
 
@@ -109,7 +109,8 @@ def _build(
             continue
         entry = settings[name_attributes[0]][1]
         if len(name_attributes) > 1 or kind not in ("", _KINDS[name_attributes[0]]):
-            text.fail(entry, "switches, blocks and rings cannot be mixed in one file")
+            odd_entry = settings[name_attributes[-1]][1]
+            text.fail(odd_entry, "switches, blocks and rings cannot be mixed in one file")
             continue
         kind = _KINDS[name_attributes[0]]
         name = values[name_attributes[0]]
@@ -155,9 +156,10 @@ def _members(
     owners: dict[str, Entry],
     is_yaml: bool,
 ) -> tuple[str, ...]:
-    """Return the nodes of one line; () and an error if another line has one of them already.
+    """Return the nodes of one line that no line before has.
 
-    Nodes that slurm.conf does not have are an error in a topology.yaml only.
+    Slurm warns of switches that share nodes, and of nodes that slurm.conf does not have: files of
+    sites have both. So both are errors in a topology.yaml only, and blocks and rings share no node.
     """
     try:
         names = expand(value)
@@ -171,15 +173,24 @@ def _members(
     elif missing:
         # As in Slurm: sites often have nodes there that are not in the cluster yet, or any more.
         text.warn(entry, f"no NodeName line of slurm.conf has {fold(missing)}: left out")
-    for name in names:
-        first = owners.setdefault(name, entry)
-        if first is not entry:
-            text.fail(entry, f"node {name} is already in {first.value} of line {first.line}")
-            return ()
     if len(set(names)) < len(names):
         text.fail(entry, "a node is named twice")
         return ()
-    return tuple(name for name in names if known is None or name in known)
+    elsewhere: dict[Entry, list[str]] = {}
+    for name in names:
+        first = owners.setdefault(name, entry)
+        if first is not entry:
+            elsewhere.setdefault(first, []).append(name)
+    for first, doubled in elsewhere.items():
+        said = "node {} is" if len(doubled) == 1 else "nodes {} are"
+        said = f"{said.format(fold(doubled))} already in {first.value} of line {first.line}"
+        if is_yaml or entry.key.lower() != "switchname":
+            text.fail(entry, said)
+        else:
+            text.warn(entry, f"{said}, which counts")
+    return tuple(
+        name for name in names if owners[name] is entry and (known is None or name in known)
+    )
 
 
 def _tree(

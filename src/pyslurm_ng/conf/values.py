@@ -8,14 +8,14 @@ from typing import Any
 from pyslurm_ng.base.hostlist import HostlistError, count
 from pyslurm_ng.base.numbers import INFINITE, NO_VAL
 from pyslurm_ng.base.tres import TresError, parse_node_gres, parse_weights
-from pyslurm_ng.base.units import UnitError, parse_mem_mib, parse_time_limit_s
+from pyslurm_ng.base.units import UnitError, parse_time_limit_s, whole_number
 from pyslurm_ng.conf.tables.key import ControllerHost, Key
 from pyslurm_ng.conf.tables.options import OPTIONS
 
 _TRUE = ("yes", "true", "1", "up", "on")
 _BYTES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _FALSE = ("no", "false", "0", "down", "off")
-_INFINITE = ("infinite", "unlimited", "-1")
+_UNLIMITED = ("infinite", "unlimited")
 # Lists in which Slurm refuses unknown words, and PrivateData, where a misspelt word would show what
 # is private. In other lists it ignores them, so that sites can keep words of newer, older and
 # patched releases.
@@ -66,7 +66,9 @@ def near_option(key: Key, word: str) -> str:
 
     names = {name.lower(): name for name, *_ in OPTIONS[key.name]}
     near = get_close_matches(word.partition("=")[0].lower(), names, n=1, cutoff=0.75)
-    return f"; did you mean {names[near[0]]}" if near else ""
+    if near:
+        return f"; did you mean {names[near[0]]}"
+    return "; names of groups stand behind a colon" if key.name == "MCSParameters" else ""
 
 
 def option_text(words: tuple[str, ...], name: str) -> str | None:
@@ -159,9 +161,7 @@ def _bool(key: Key, text: str) -> bool:
 def _enum(key: Key, text: str) -> str:
     # Debug levels were numbers in the past, and sites still write them.
     if text.isdigit() and key.choices[:2] == ("quiet", "fatal"):
-        level = int(text)
-        if level < len(key.choices):
-            return key.choices[level]
+        return key.choices[min(int(text), len(key.choices) - 1)]
     for choice in key.choices:
         if text.lower() == choice.lower():
             return choice
@@ -186,7 +186,16 @@ def _plugin(key: Key, text: str) -> str:
         if word.lower() in (choice.lower(), choice.partition("/")[2].lower()):
             return choice
     none = "" if is_needed else ", none"
-    raise BadValue(f"'{text}' is unknown; {_allowed(key.choices)}{none}")
+    problem = _REMOVED_PLUGINS.get((key.name, text.lower()), "is unknown")
+    raise BadValue(f"'{text}' {problem}; {_allowed(key.choices)}{none}")
+
+
+# Slurm stops, too: the site would go without what it relies on.
+_REMOVED_PLUGINS = {
+    ("AccountingStorageType", f"accounting_storage/{name}"): "no longer exists, and only slurmdbd "
+    "writes to a database"
+    for name in ("filetxt", "mysql", "pgsql")
+} | {("AuthType", "auth/none"): "no longer exists", ("CredType", "cred/none"): "no longer exists"}
 
 
 _PLUGIN_ALIASES = {
@@ -214,11 +223,12 @@ def _mpi(key: Key, text: str) -> str:
 
 
 def _integer(key: Key, text: str, unit: str) -> int:
-    if text.lower() in _INFINITE:
-        if key.infinite:
-            return INFINITE
-        if key.default in ("-1", str(NO_VAL)) and text == "-1":
-            return NO_VAL
+    if key.name == "SuspendTime" and text.lower() in ("none", "-1"):
+        return INFINITE
+    if key.infinite and text.lower() in _UNLIMITED:
+        return INFINITE
+    if not key.infinite and key.default in ("-1", str(NO_VAL)) and text == "-1":
+        return NO_VAL
     # Sites copy what scontrol shows: "10 sec".
     word = text.partition(" ")[0]
     if not (word.isascii() and word.isdigit()) or len(word) > 19:
@@ -262,8 +272,13 @@ def _duration(key: Key, text: str) -> int:
 
 
 def _duration_s(key: Key, text: str) -> int:
-    """Return a time; a plain number means seconds, not minutes."""
-    return int(text) if text.isascii() and text.isdigit() else _duration(key, text)
+    """Return seconds."""
+    if text.lower() in _UNLIMITED:
+        return INFINITE
+    seconds = whole_number(text)
+    if seconds is None:
+        raise BadValue(f"'{text}' is not a number of seconds; allowed: seconds or UNLIMITED")
+    return seconds
 
 
 def _limit_min(key: Key, text: str) -> int:
@@ -274,23 +289,25 @@ def _limit_min(key: Key, text: str) -> int:
 
 
 def _mem_mib(key: Key, text: str) -> int:
-    if text.lower() in _INFINITE:
+    """Return MiB; Slurm takes no unit here."""
+    if text.lower() in _UNLIMITED and key.name not in _OF_A_NODE:
         return 0
-    try:
-        mib = parse_mem_mib(text)
-    except UnitError:
-        raise BadValue(
-            f"'{text}' is not an amount of memory; allowed: megabytes, or a number with K, M, G, T"
-        ) from None
+    mib = whole_number(text)
+    if mib is None:
+        raise BadValue(f"'{text}' is not a number of megabytes")
     return mib
 
 
-def _percent(key: Key, text: str) -> int:
-    # Old releases allowed fractions, which had no effect on whole megabytes.
-    whole = text.rstrip("%").partition(".")[0]
-    if not (whole.isascii() and whole.isdigit()):
+# What a node has is never without limit: it could not register.
+_OF_A_NODE = ("MemSpecLimit", "RealMemory", "TmpDisk")
+
+
+def _percent(key: Key, text: str) -> float:
+    number = text.rstrip("%")
+    digits = number.replace(".", "", 1)
+    if not (digits.isascii() and digits.isdigit()):
         raise BadValue(f"'{text}' is not a percentage")
-    return int(whole)
+    return float(number) if "." in number else int(number)
 
 
 def _list(key: Key, text: str) -> tuple[str, ...]:

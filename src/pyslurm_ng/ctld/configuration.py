@@ -6,6 +6,8 @@ import os
 import pwd
 from dataclasses import dataclass
 
+from pyslurm_ng.conf import acct_gather_conf
+from pyslurm_ng.conf.acct_gather_conf import AcctGatherConf
 from pyslurm_ng.conf.cgroup_conf import CgroupConf, load_cgroup_conf, parse_cgroup_conf
 from pyslurm_ng.conf.check import check, check_warnings, topologies_of
 from pyslurm_ng.conf.on_host import missing_groups, missing_users
@@ -33,6 +35,7 @@ class Configuration:
     policy: Policy
     topologies: tuple[TopologyConf, ...]
     cgroup: CgroupConf
+    gather: AcctGatherConf
     service_uid: int
     warnings: tuple[str, ...]
 
@@ -51,7 +54,7 @@ class Configuration:
 
 
 def load_configuration(path: str) -> Configuration:
-    """Read and check slurm.conf, topology.conf and cgroup.conf beside it.
+    """Read and check slurm.conf and the files beside it.
 
     Raises:
         BadConfiguration: with every problem of every file.
@@ -69,9 +72,18 @@ def load_configuration(path: str) -> Configuration:
         policy=policy(conf),
         topologies=topologies_of(conf, directory),
         cgroup=cgroup,
+        gather=_gather_beside(conf),
         service_uid=_uid_of(conf.slurm_user),
         warnings=(*check_warnings(path), *missing_groups(path)),
     )
+
+
+def _gather_beside(conf: SlurmConf) -> AcctGatherConf:
+    """Return acct_gather.conf, as if empty where only slurmd may read it."""
+    path = acct_gather_conf.path_beside(conf)
+    if os.path.exists(path) and not os.access(path, os.R_OK):
+        return acct_gather_conf.parse_acct_gather_conf("", path)
+    return acct_gather_conf.beside(conf)
 
 
 def _uid_of(user: str) -> int:

@@ -13,6 +13,7 @@ from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.ctld.accounting_link import AccountingLink
 from pyslurm_ng.ctld.association_listing import AssociationListing
+from pyslurm_ng.ctld.burst_buffers.buffers import BurstBuffers
 from pyslurm_ng.ctld.clock import Clock, wall_us
 from pyslurm_ng.ctld.configuration import Configuration
 from pyslurm_ng.ctld.failures import Failures
@@ -24,6 +25,7 @@ from pyslurm_ng.ctld.followers.event_log import EventLog
 from pyslurm_ng.ctld.followers.fair_share import FairShare
 from pyslurm_ng.ctld.followers.het_ends import HetFollower
 from pyslurm_ng.ctld.followers.limit_index import LimitIndex
+from pyslurm_ng.ctld.followers.recent_submissions import RecentSubmissions
 from pyslurm_ng.ctld.followers.usage_index import UsageIndex
 from pyslurm_ng.ctld.history import History
 from pyslurm_ng.ctld.nodes.credentials import Credentials
@@ -119,13 +121,14 @@ class ControllerParts:
         self.accounting = AccountingLink(
             beginning, self.writer, self.history, self.usage, self.clock.now_us, log, self.faults
         )
-        self._build_checkpointer()
+        self.checkpointer = _checkpointer(self, beginning, log)
 
     def adopt(self, fresh: Configuration) -> None:
         """Use another configuration in every part from now on."""
         self.show(fresh)
         conf = fresh.conf
         self.gate.adopt(conf)
+        self.buffers.adopt(conf)
         self.nodes.conf = self.mailer.conf = self.completions.conf = conf
         self.job_programs.conf = self.reservation_programs.conf = self.fences.conf = conf
         self._allocations.inactive_limit_s = conf.inactive_limit
@@ -147,6 +150,7 @@ class ControllerParts:
     def close(self) -> None:
         """Let go of threads, processes, sockets to nodes and the link to accounting."""
         self.gate.close()
+        self.buffers.close()
         self.accounting.close()
         self.endpoint.close()
         self._edges.close()
@@ -235,6 +239,8 @@ class ControllerParts:
         """Put together what only looks at events, and have all views hear of them."""
         writer, cluster, conf = self.writer, self.writer.cluster, self.configuration.conf
         writer.observe(partial(self.soft.records.note, cluster))
+        self.service.submissions = RecentSubmissions(cluster, lambda: self.configuration.conf)
+        writer.observe(self.service.submissions.applied)
         self.limits = LimitIndex(cluster)
         self.dependencies = DependencyIndex(cluster)
         writer.observe(self.usage.applied, is_brittle=True)
@@ -333,6 +339,9 @@ class ControllerParts:
         service.more["CreateStep"] = self.steps.handle
         files = FileCredentials(self.writer, self._credentials)
         service.more["AskFileCredential"] = files.handle
+        self.buffers = BurstBuffers(
+            self.writer, self.configuration.conf, self._beginning, service, self.clock, self._log
+        )
         self.hooks = HookRunner()
         self.job_programs = JobPrograms(
             self.writer,
@@ -341,6 +350,7 @@ class ControllerParts:
             now_us=self.clock.now_us,
             log=self._log,
             notify=allocations.notify,
+            buffers=self.buffers.jobs,
         )
         self.writer.observe(self.job_programs.applied, is_brittle=True)
         conf, now_us = self.configuration.conf, self.clock.now_us
@@ -351,18 +361,6 @@ class ControllerParts:
         service.more["ReadOutput"] = output.handle
         in_force = lambda: self.configuration.conf  # noqa: E731
         event_feed.connect(self.writer, service.more, in_force, self._edges)
-
-    def _build_checkpointer(self) -> None:
-        begun, log = self._beginning, self._log
-        self.checkpointer = Checkpointer(
-            begun.layout,
-            begun.recovery.journal_id,
-            # A long replay now means a long one next time, unless a checkpoint follows soon.
-            start_sequence=begun.recovery.position.sequence - begun.replayed,
-            keep_after=self.accounting.keep_after,
-            bytes_written=lambda: self.journal.bytes_written,
-            say=lambda text, is_error: (log.error if is_error else log.verbose)(text),
-        )
 
     # What parts ask of the loop -------------------------------------------------------------------
 
@@ -375,3 +373,15 @@ class ControllerParts:
     def _look_up(self, work: Callable[[], T], done: Callable[[T], None], /) -> None:
         future = self.loop.run_in_executor(self._lookups, work)
         future.add_done_callback(lambda ended: done(ended.result()))
+
+
+def _checkpointer(parts: ControllerParts, begun: Beginning, log: DaemonLog) -> Checkpointer:
+    return Checkpointer(
+        begun.layout,
+        begun.recovery.journal_id,
+        # A long replay now means a long one next time, unless a checkpoint follows soon.
+        start_sequence=begun.recovery.position.sequence - begun.replayed,
+        keep_after=parts.accounting.keep_after,
+        bytes_written=lambda: parts.journal.bytes_written,
+        say=lambda text, is_error: (log.error if is_error else log.verbose)(text),
+    )

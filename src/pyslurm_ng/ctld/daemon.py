@@ -125,6 +125,7 @@ class Daemon:
         self._tell_ready(beginning)
         self._due_s = loop.time() + _TICK_S
         loop.call_later(_TICK_S, self._tick)
+        parts.buffers.begin()
         parts.job_programs.begin()
         parts.scheduler.due()
         await control.ended.wait()
@@ -232,6 +233,7 @@ class Daemon:
             ("reservations", lambda: self._keep_reservations(now_us)),
             ("age", lambda: self._accrue(now_us)),
             ("orders", parts.sender.tick),
+            ("launches", parts.nodes.tick),
             ("fences", parts.fences.tick),
             ("mail", lambda: parts.mailer.tick(now_us)),
             ("counters", lambda: self._measure(now_us)),

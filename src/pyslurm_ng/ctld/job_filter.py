@@ -329,11 +329,11 @@ def agrees(
         accounts = frozenset(account.lower() for account in job_filter.accounts)
         tests.append(lambda job: job.account in accounts)
     if job_filter.qos:
-        qos = frozenset(job_filter.qos)
-        tests.append(lambda job: job.qos in qos)
+        qos = frozenset(name.lower() for name in job_filter.qos)
+        tests.append(lambda job: job.qos.lower() in qos)
     if job_filter.names:
-        names = frozenset(job_filter.names)
-        tests.append(lambda job: job.request.name in names)
+        names = frozenset(name.lower() for name in job_filter.names)
+        tests.append(lambda job: job.request.name.lower() in names)
     if job_filter.partitions:
         partitions = frozenset(job_filter.partitions)
         tests.append(lambda job: not partitions.isdisjoint(job.partition.split(",")))
@@ -405,13 +405,21 @@ def _elapsed_test(job_filter: JobFilter, now_us: int) -> JobTest:
 
 
 def _node_test(cluster: Cluster, text: str, passes_over: bool) -> JobTest | Reject:
+    ids = node_ids(cluster, text, passes_over=passes_over)
+    if isinstance(ids, Reject):
+        return ids
+    return lambda job: any(alloc.node_id in ids for alloc in job.nodes)
+
+
+def node_ids(cluster: Cluster, text: str, *, passes_over: bool = False) -> set[int] | Reject:
+    """Return the ids of a list of nodes; those that do not exist are passed over or refused."""
     try:
         names = hostlist.expand_of_user(text, len(cluster.node_index.by_name))
     except hostlist.HostlistError:
         if not passes_over:
             return Reject(Errno.ESLURM_INVALID_NODE_NAME, text)
         names = []
-    ids = set()
+    ids: set[int] = set()
     for name in names:
         node_id = cluster.node_index.by_name.get(name)
         if node_id is None:
@@ -419,7 +427,7 @@ def _node_test(cluster: Cluster, text: str, passes_over: bool) -> JobTest | Reje
                 continue
             return Reject(Errno.ESLURM_INVALID_NODE_NAME, name)
         ids.add(node_id)
-    return lambda job: any(alloc.node_id in ids for alloc in job.nodes)
+    return ids
 
 
 def elapsed_us(job: Job, now_us: int) -> int:

@@ -24,6 +24,7 @@ from pyslurm_ng.ctld.queries.will_run import test_job
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.rules.crontabs.store import store_crontab
 from pyslurm_ng.ctld.rules.nodes.dynamic import create_nodes, delete_nodes
+from pyslurm_ng.ctld.rules.nodes.future_nodes import take_future_node
 from pyslurm_ng.ctld.rules.orders.cancel import cancel_jobs
 from pyslurm_ng.ctld.rules.orders.job_orders import hold_jobs, requeue_jobs, suspend_jobs
 from pyslurm_ng.ctld.rules.orders.top import top_jobs
@@ -53,6 +54,7 @@ RULES: dict[str, RuleFunction] = {
     "HoldJobs": hold_jobs,
     "RequeueJobs": requeue_jobs,
     "SetTrigger": set_trigger,
+    "TakeFutureNode": take_future_node,
     "StoreCrontab": store_crontab,
     "SubmitJob": submit_job,
     "SuspendJobs": suspend_jobs,

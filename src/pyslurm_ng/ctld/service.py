@@ -7,7 +7,7 @@ import pwd
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import cast
+from typing import Protocol, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,6 +19,7 @@ from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.ctld.clock import Clock, latency_us
 from pyslurm_ng.ctld.configuration import Configuration
+from pyslurm_ng.ctld.followers.recent_submissions import RecentSubmissions
 from pyslurm_ng.ctld.journal_shares import JournalShares
 from pyslurm_ng.ctld.local_calendar import LOCAL
 from pyslurm_ng.ctld.queries import jobs
@@ -55,6 +56,16 @@ _INTERNAL = "Slurm internal error, contact system administrator"
 _GROWS = frozenset(("SetTrigger", "TopJobs", "UpdateJob", "UpdatePartition", "UpdateReservation"))
 
 
+class NewJobs(Protocol):
+    """Where submissions with a burst buffer wait; `burst_buffers.new_jobs` has it."""
+
+    def takes(self, call: Call, /) -> bool:
+        """Return whether a request may bring a burst buffer."""
+
+    def ask(self, call: Call, caller: Caller, /) -> None:
+        """Let the site decide about a request."""
+
+
 class Service:
     """Answers the calls of the stream server.
 
@@ -63,6 +74,8 @@ class Service:
         more: handlers by kind of what is more than one rule or query: the daemon's own requests,
             waiting allocations, steps. They answer through `Writer.when_durable`.
         gate: where requests wait for the site's scripts; None without.
+        buffers: where submissions with a burst buffer wait for the site; None without.
+        submissions: counts each user's of the last hour.
     """
 
     def __init__(
@@ -89,6 +102,8 @@ class Service:
             "ShowTopology": self._show_topology,
         }
         self.gate: Gate | None = None
+        self.buffers: NewJobs | None = None
+        self.submissions: RecentSubmissions | None = None
         self._writer = writer
         self._soft = soft
         self._clock = clock
@@ -108,7 +123,9 @@ class Service:
 
     def context(self, caller: Caller) -> Context:
         """Return what a rule may know now."""
-        return Context(self.configuration.conf, self._clock.now_us(), caller, LOCAL)
+        now_us = self._clock.now_us()
+        recent = self.submissions.count(caller.uid, now_us) if self.submissions is not None else 0
+        return Context(self.configuration.conf, now_us, caller, LOCAL, recent)
 
     def _known(self, call: Call, begun_us: int, person: Person) -> None:
         caller = self._identities.caller(self._writer.cluster, person, call.peer)
@@ -126,7 +143,7 @@ class Service:
     def resume(self, call: Call, caller: Caller) -> None:
         """Go on with a call that the site's scripts have let pass."""
         try:
-            self._dispatch(call, caller)
+            self._after_scripts(call, caller)
         except Exception as error:  # noqa: BLE001 - one bad request must not stop the others
             self.fault(call, caller, error)
 
@@ -140,7 +157,20 @@ class Service:
         if self.gate is not None and self.gate.takes(kind, caller):
             self.gate.ask(call, caller)
             return
-        self._dispatch(call, caller)
+        self._after_scripts(call, caller)
+
+    def _after_scripts(self, call: Call, caller: Caller) -> None:
+        if self.buffers is not None and self.buffers.takes(call):
+            self.buffers.ask(call, caller)
+        else:
+            self._dispatch(call, caller)
+
+    def admit(self, call: Call, caller: Caller) -> None:
+        """Go on with a submission whose burst buffer the site has let pass."""
+        try:
+            self._dispatch(call, caller)
+        except Exception as error:  # noqa: BLE001 - one bad request must not stop the others
+            self.fault(call, caller, error)
 
     def _dispatch(self, call: Call, caller: Caller) -> None:
         kind, writer = call.kind, self._writer
@@ -243,6 +273,7 @@ class Service:
             next_job_id=self._writer.cluster.next_job_id,
             user_id=_user_id,
             cgroup=configuration.cgroup,
+            gather=configuration.gather,
         )
         answer = ConfigText(lines=lines, now_us=now_us)
         self._writer.when_seen(lambda: call.reply(answer))

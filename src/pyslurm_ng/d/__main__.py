@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 
 from pyslurm_ng.conf.quick import find_conf
 from pyslurm_ng.d.daemon import CannotStart, start
 from pyslurm_ng.d.host import sensors
 from pyslurm_ng.d.node.bad_setup import BadSetup
+from pyslurm_ng.d.node.future_node import take_node
 from pyslurm_ng.d.node.setup import Options, Setup, load_setup
 from pyslurm_ng.daemon.background import Background
 from pyslurm_ng.daemon.log import DaemonLog, level_number
@@ -25,6 +27,7 @@ Usage: slurmd [OPTIONS]
   -d STEPD        Accepted as Slurm does; slurmstepd lies beside slurmd.
   -D              Run in the foreground.
   --extra TEXT    Have the node's Extra say this.
+  -F[FEATURE]     Become a FUTURE node of slurm.conf with this host's hardware, and this feature.
   -f FILE         Read configuration from FILE.
   -G              Print the generic resources of this node, and end.
   -h, --help      Print this help message.
@@ -43,19 +46,18 @@ Usage: slurmd [OPTIONS]
 """
 _SHORT = "bcCd:Df:GhL:Mn:N:qsvVZ"
 _LONG = ["conf=", "extra=", "help", "instance-id=", "instance-type=", "systemd", "version"]
-_REFUSED = {"-F": "dynamic future nodes", "--conf-server": "configless nodes"}
+_REFUSED = {"--conf-server": "configless nodes"}
 
 
 def main(argv: list[str]) -> int:
     """Run slurmd, or do what its options ask instead; return the exit code."""
     for word in argv:
-        name = (
-            "-F" if word.startswith("-F") else word.partition("=")[0]
-        )  # -F has a feature behind it
-        feature = _REFUSED.get(name)
-        if feature:
-            sys.stderr.write(f"slurmd: error: {name}: {feature}: not supported yet\n")
+        if (name := word.partition("=")[0]) in _REFUSED:
+            sys.stderr.write(f"slurmd: error: {name}: {_REFUSED[name]}: not supported yet\n")
             return 1
+    # Its feature stands behind it without a blank, which getopt does not know.
+    future = [word.removeprefix("-F").removeprefix("=") for word in argv if word[:2] == "-F"]
+    argv = [word for word in argv if word[:2] != "-F"]
     command_line = read_command_line("slurmd", argv, _SHORT, _LONG, USAGE)
     if isinstance(command_line, int):
         return command_line
@@ -70,6 +72,9 @@ def main(argv: list[str]) -> int:
         sys.stderr.write(f"slurmd: -n {values['-n']}: a niceness from -20 to 19 is allowed\n")
         return 1
     is_dynamic = "-Z" in names
+    if is_dynamic and future:
+        sys.stderr.write("slurmd: error: -F and -Z exclude each other\n")
+        return 1
     topology = topology_of(values.get("--conf", ""), is_alone=not is_dynamic)
     if topology is None:
         sys.stderr.write("slurmd: error: --conf: without -Z only Topology=PLACE is allowed\n")
@@ -90,9 +95,13 @@ def main(argv: list[str]) -> int:
         is_dynamic=is_dynamic,
         own_keys=values.get("--conf", "") if is_dynamic else "",
     )
+    if future:
+        options = replace(options, is_future=True, node_name="", host_name=options.node_name)
     if "-G" in names:
         return print_resources(options)
-    return with_stack_room(lambda: _run(options, nice=nice, changes_directory="-s" in names))
+    return with_stack_room(
+        lambda: _run(options, nice=nice, changes_directory="-s" in names, feature="".join(future))
+    )
 
 
 def topology_of(conf_text: str, *, is_alone: bool = True) -> str | None:
@@ -153,9 +162,12 @@ def print_resources(options: Options) -> int:
     return 0
 
 
-def _run(options: Options, *, nice: int, changes_directory: bool) -> int:
+def _run(options: Options, *, nice: int, changes_directory: bool, feature: str) -> int:
     log = DaemonLog("slurmd")
     try:
+        if options.is_future:
+            name = take_node(options.conf_path, feature, options.host_name)
+            options = replace(options, node_name=name)
         setup = load_setup(options)
     except BadSetup as error:
         for line in error.lines:

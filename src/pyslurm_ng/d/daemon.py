@@ -30,6 +30,7 @@ from pyslurm_ng.d.host.own_cores import own_cpus
 from pyslurm_ng.d.jobs.node_actions import NodeActions
 from pyslurm_ng.d.node.accounts import Accounts
 from pyslurm_ng.d.node.credential_checks import CredentialChecks
+from pyslurm_ng.d.node.device_watch import DeviceWatch
 from pyslurm_ng.d.node.health import HealthCheck
 from pyslurm_ng.d.node.local_node import LocalNode
 from pyslurm_ng.d.node.node_meter import NodeMeter
@@ -43,7 +44,8 @@ from pyslurm_ng.d.stepmgr.managers import StepManagers
 from pyslurm_ng.d.steps.spool_room import SpoolRoom
 from pyslurm_ng.d.steps.step_adoption import adopt_steps
 from pyslurm_ng.d.steps.step_ends import StepEnds
-from pyslurm_ng.d.steps.step_runner import CannotSupervise, StepRunner
+from pyslurm_ng.d.steps.step_runner import StepRunner
+from pyslurm_ng.d.steps.template_link import CannotSupervise
 from pyslurm_ng.daemon import background as bg
 from pyslurm_ng.daemon.log import QUIET, DaemonLog
 from pyslurm_ng.wire.auth import AuthError, Peer
@@ -170,6 +172,9 @@ class Daemon:
             node.log, node.name, lambda: node.conf, node.state,
             {"SLURM_CONF": node.conf.path, "SLURMD_NODENAME": node.name},
         )  # fmt: skip
+        self._devices = DeviceWatch(
+            node.log, lambda: node.configured.devices, self._controllers.register
+        )
         self._managers = StepManagers(
             node, identity, self._credentials, self._act, self._actions.launches.ask
         )
@@ -226,6 +231,7 @@ class Daemon:
         self._controllers.begin()
         self._neighbours.begin()
         self._room.begin()
+        self._devices.begin()
         await self._ended.wait()
         await self._finish()
         return 0
@@ -259,6 +265,7 @@ class Daemon:
         self._node.log.info("Slurmd shutdown completing")
         bg.tell_systemd("STOPPING=1")
         self._health.stop()
+        self._devices.stop()
         self._meter.stop()
         self._actions.close()
         tree = self._node.configured.tree

@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from pyslurm_ng.base.numbers import NO_VAL16
 from pyslurm_ng.daemon.process_tree import descendants, signal_below
 
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Of programs that are not told of a user's."""
 _TAIL_BYTES = 4_096
+_JOINING = 'program=$1; shift; for group; do echo $$ >/proc/self/fd/$group; done; exec "$program"'
 _READS_AT_END = 32  # more than a pipe has room for; a process may still be writing
 
 
@@ -39,27 +42,38 @@ def programs(patterns: Sequence[str]) -> list[str]:
 
 
 async def run_hook(
-    patterns: Sequence[str], environment: Mapping[str, str], limit_s: int
+    patterns: Sequence[str],
+    environment: Mapping[str, str],
+    limit_s: int,
+    joins: Sequence[int] = (),
 ) -> HookResult:
-    """Run programs one after the other; stop at the first that fails or takes too long."""
+    """Run programs one after the other; stop at the first that fails or takes too long.
+
+    Args:
+        joins: descriptors of control groups that the programs are to be in from their beginning.
+    """
     for program in programs(patterns):
-        result = await _run(program, environment, limit_s)
+        result = await _run(program, environment, limit_s, joins)
         if result.status:
             return result
     return HookResult(0, "")
 
 
-async def _run(program: str, environment: Mapping[str, str], limit_s: int) -> HookResult:
+async def _run(
+    program: str, environment: Mapping[str, str], limit_s: int, joins: Sequence[int]
+) -> HookResult:
     messages = _Messages()
+    words = ["/bin/sh", "-c", _JOINING, "sh", program, *map(str, joins)] if joins else [program]
     try:
         process = subprocess.Popen(
-            [program],
+            words,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=messages.write_fd,
             env=dict(environment),
             cwd="/",
             start_new_session=True,
+            pass_fds=joins,
         )
     except OSError as error:
         messages.end()

@@ -156,8 +156,8 @@ class Sample:
         self.rss_kib = self.virtual_kib = self.pages = self.cpu_us = 0
         self.read_bytes = self.written_bytes = 0
 
-    def add(self, pid: int) -> None:
-        """Count one process, if it exists."""
+    def add(self, pid: int, *, counts_shared: bool = True) -> None:
+        """Count one process, if it exists; with or without memory that it may share."""
         try:
             stat = read_proc(f"/proc/{pid}/stat")
         except OSError:
@@ -166,7 +166,8 @@ class Sample:
         self.pages += int(fields[9])
         self.cpu_us += (int(fields[11]) + int(fields[12])) * SECOND_US // _CLOCK_TICKS
         self.virtual_kib += int(fields[20]) // 1024
-        self.rss_kib += int(fields[21]) * _PAGE_KIB
+        shared = 0 if counts_shared else _shared_pages(pid)
+        self.rss_kib += max(0, int(fields[21]) - shared) * _PAGE_KIB
         try:
             with open(f"/proc/{pid}/io", "rb") as file:
                 for line in file:
@@ -179,11 +180,23 @@ class Sample:
             return
 
 
-def sample(pids: "list[int]") -> Sample:
-    """Return what processes use together; a shared page counts for each, as in Slurm."""
+def _shared_pages(pid: int) -> int:
+    """Return how many of a process's pages are of files or shared memory.
+
+    /proc/PID/statm takes no lock of the process, unlike smaps_rollup, which would tell its part of
+    them: a process could keep its reader waiting for as long as it likes.
+    """
+    try:
+        return int(read_proc(f"/proc/{pid}/statm").split()[2])
+    except (OSError, IndexError):
+        return 0
+
+
+def sample(pids: "list[int]", *, counts_shared: bool = True) -> Sample:
+    """Return what processes use together; a shared page counts for each, as in Slurm, or none."""
     total = Sample()
     for pid in pids:
-        total.add(pid)
+        total.add(pid, counts_shared=counts_shared)
     return total
 
 

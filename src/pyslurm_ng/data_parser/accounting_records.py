@@ -318,7 +318,7 @@ def _grouped(entity: str, rows: "list[Row]") -> "tuple[str, list[Row]]":
                 "description": row["Description"],
                 "name": name,
                 "organization": row["Organization"],
-                "flags": [],
+                "flags": list(filter(None, (row.get("Flags") or "").split(","))),
             }
         if row.get("ID") is not None:
             groups[name]["associations"].append(_short(row))

@@ -16,7 +16,6 @@ from pyslurm_ng.base.numbers import (
     REQ_STEPMGR,
     SECOND_US,
 )
-from pyslurm_ng.base.sluid import record_sluid, sluid_text
 from pyslurm_ng.base.state_names import JOB_FLAGS, JOB_STATES
 from pyslurm_ng.data_parser.job_values import (
     below,
@@ -64,16 +63,8 @@ def _task_list(text: str, limit_count: int) -> str:
     return quote(f"{text}%{limit_count}" if text and limit_count else text)
 
 
-def _eligible(eligible_us: int, begin_us: int) -> int:
-    return _seconds(eligible_us or begin_us)
-
-
 def _hold(priority: int, state: int) -> str:
     return "false" if priority or state else "true"
-
-
-def _sluid(submit_us: int, resize_us: int, job_id: int) -> "tuple[str, int]":
-    return sluid_text(record_sluid(submit_us, resize_us, job_id)), job_id
 
 
 def _wish(count: int) -> "dict[str, Any]":
@@ -304,19 +295,20 @@ def _ids(text: str) -> "list[int]":
 
 
 # Key; what its value is; the record's fields; the function that makes it. STATIC is the same for
-# all jobs, and SHARED seldom differs. The others are each job's own: a TEXT that is JSON already, a
-# NUMBER that may be missing (None), a STEP's id, or an object (OWN).
-STATIC, SHARED, TEXT, NUMBER, STEP, OWN = range(6)
+# all jobs, and SHARED seldom differs. The others are each job's own: a COUNT, a WORD that has to be
+# quoted, a TEXT that is JSON already, a FILE whose name may have patterns, a MOMENT (the first of
+# its fields that is set), a NUMBER that may be missing (None), a STEP's id, or an object (OWN).
+STATIC, SHARED, COUNT, WORD, TEXT, FILE, MOMENT, NUMBER, STEP, OWN = range(10)
 Key = tuple[str, int, tuple[str, ...], "Any"]
 _MOST_SOCKETS = 1024
-UNIQUE = frozenset(("job_id", "stdin_expanded", "stdout_expanded", "stderr_expanded"))
-"""Texts that no two jobs share: nothing is gained by remembering them."""
 _PATH = ("work_dir", "array_job_id", "job_id", "array_task_id", "user_name", "name", "batch_host")
+PLACES_OF_FILE = 3
+"""So many fields say where a file is; those behind them replace patterns in its name."""
 _PLANNED = ("state", "start_us", "expected_start_us")
 
 KEYS: "tuple[Key, ...]" = (
     ("account", SHARED, ("account",), _unchanged),
-    ("accrue_time", NUMBER, ("accrue_us",), _seconds),
+    ("accrue_time", MOMENT, ("accrue_us",), None),
     ("admin_comment", SHARED, ("admin_comment",), _unchanged),
     ("allocating_node", SHARED, ("alloc_node",), _unchanged),
     ("array_job_id", NUMBER, ("array_job_id",), _unchanged),
@@ -329,7 +321,7 @@ KEYS: "tuple[Key, ...]" = (
     ("batch_host", SHARED, ("batch_host",), _unchanged),
     ("flags", SHARED, ("request_flags", "dependency", "state", "reason", "cron"), _flags),
     ("burst_buffer", SHARED, ("burst_buffer",), _unchanged),
-    ("burst_buffer_state", STATIC, (), ""),
+    ("burst_buffer_state", SHARED, ("burst_buffer_state",), _unchanged),
     ("cluster", SHARED, ("cluster",), _unchanged),
     ("cluster_features", SHARED, ("cluster_features",), _unchanged),
     ("command", SHARED, ("command",), _unchanged),
@@ -351,7 +343,7 @@ KEYS: "tuple[Key, ...]" = (
     ("delay_boot", SHARED, ("delay_boot_min",), _delay_boot),
     ("dependency", SHARED, ("dependency",), _unchanged),
     ("derived_exit_code", SHARED, ("derived_exit_code",), exit_code),
-    ("eligible_time", NUMBER, ("eligible_us", "begin_us"), _eligible),
+    ("eligible_time", MOMENT, ("eligible_us", "begin_us"), None),
     ("end_time", NUMBER, (*_PLANNED, "end_us", "time_limit_min", "suspended_us"), _end),
     ("excluded_nodes", SHARED, ("exclude",), _unchanged),
     ("exit_code", SHARED, ("exit_code",), exit_code),
@@ -367,11 +359,11 @@ KEYS: "tuple[Key, ...]" = (
     ("het_job_id", SHARED, ("het_job_id",), number),
     ("het_job_id_set", SHARED, ("het_job_ids",), _unchanged),
     ("het_job_offset", SHARED, ("het_offset",), number),
-    ("job_id", TEXT, ("job_id",), str),
+    ("job_id", COUNT, ("job_id",), None),
     ("job_resources", OWN, ("resources", "nodes", "node_count", "cpus"), _resources),
     ("job_size_str", STATIC, (), []),
     ("job_state", SHARED, ("state", "flags"), _states),
-    ("last_sched_evaluation", NUMBER, ("last_eval_us", "submit_us"), _eligible),
+    ("last_sched_evaluation", MOMENT, ("last_eval_us", "submit_us"), None),
     ("licenses", SHARED, ("licenses",), _unchanged),
     ("licenses_allocated", SHARED, ("licenses_alloc",), _unchanged),
     ("mail_type", SHARED, ("mail_type",), _mail),
@@ -387,9 +379,9 @@ KEYS: "tuple[Key, ...]" = (
     ("memory_per_tres", SHARED, ("mem_per_gpu_mib",), lambda n: f"gres/gpu:{n}" if n else ""),
     ("memory_update_delay", STATIC, (), 0),
     ("memory_update_margin", STATIC, (), 0),
-    ("name", TEXT, ("name",), quote),
+    ("name", WORD, ("name",), None),
     ("network", SHARED, ("network",), _unchanged),
-    ("nodes", TEXT, ("nodes",), quote),
+    ("nodes", WORD, ("nodes",), None),
     ("nice", SHARED, ("nice",), _unchanged),
     ("tasks_per_core", SHARED, ("ntasks_per_core",), _or_infinite),
     ("tasks_per_tres", SHARED, ("ntasks_per_gpu",), number),
@@ -406,8 +398,8 @@ KEYS: "tuple[Key, ...]" = (
     ("minimum_cpus_per_node", SHARED, ("cpus_each", "ntasks_per_node", "mincpus"), _min_cpus),
     ("minimum_tmp_disk_per_node", SHARED, ("tmp_mib",), number),
     ("preempt_time", SHARED, ("preempt_us",), seconds),
-    ("preemptable_time", NUMBER, ("preemptable_us",), _seconds),
-    ("pre_sus_time", NUMBER, ("elapsed_before_us",), _seconds),
+    ("preemptable_time", MOMENT, ("preemptable_us",), None),
+    ("pre_sus_time", MOMENT, ("elapsed_before_us",), None),
     ("hold", TEXT, ("priority", "state"), _hold),
     ("priority", NUMBER, ("priority",), _unchanged),
     ("priority_by_partition", STATIC, (), []),
@@ -421,11 +413,11 @@ KEYS: "tuple[Key, ...]" = (
     ("restart_cnt", SHARED, ("attempt",), _unchanged),
     ("resv_name", SHARED, ("reservation",), _unchanged),
     ("runtime", STATIC, (), ""),
-    ("scheduled_nodes", TEXT, ("sched_nodes",), quote),
+    ("scheduled_nodes", WORD, ("sched_nodes",), None),
     ("segment_size", SHARED, ("segment",), _unchanged),
     ("selinux_context", STATIC, (), ""),
     ("shared", SHARED, ("oversubscribe", "exclusive"), _shared),
-    ("step_id", STEP, ("submit_us", "resize_us", "job_id"), _sluid),
+    ("step_id", STEP, ("submit_us", "resize_us", "job_id"), None),
     ("sockets_per_board", STATIC, (), 0),
     ("sockets_per_node", SHARED, ("sockets_per_node",), _wish),
     ("start_time", NUMBER, _PLANNED, _start),
@@ -434,12 +426,12 @@ KEYS: "tuple[Key, ...]" = (
     ("standard_input", SHARED, ("std_in", "work_dir"), _stdin),
     ("standard_output", TEXT, ("std_out", "work_dir", "array_job_id"), _stdout),
     ("standard_error", SHARED, ("std_err", "work_dir"), below),
-    ("stdin_expanded", TEXT, ("std_in", *_PATH), _expanded_input),
-    ("stdout_expanded", TEXT, ("std_out", *_PATH), _expanded),
-    ("stderr_expanded", TEXT, ("std_err", *_PATH), _expanded_error),
-    ("submit_time", NUMBER, ("submit_us",), _seconds),
-    ("submit_line", TEXT, ("submit_line",), quote),
-    ("suspend_time", NUMBER, ("suspend_us",), _seconds),
+    ("stdin_expanded", FILE, ("std_in", *_PATH), _expanded_input),
+    ("stdout_expanded", FILE, ("std_out", *_PATH), _expanded),
+    ("stderr_expanded", FILE, ("std_err", *_PATH), _expanded_error),
+    ("submit_time", MOMENT, ("submit_us",), None),
+    ("submit_line", WORD, ("submit_line",), None),
+    ("suspend_time", MOMENT, ("suspend_us",), None),
     ("system_comment", SHARED, ("system_comment",), _unchanged),
     ("time_limit", SHARED, ("time_limit_min",), limit),
     ("time_minimum", SHARED, ("time_min_min",), lambda n: number(0 if n >= NO_VAL else n)),

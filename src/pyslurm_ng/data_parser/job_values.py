@@ -30,6 +30,13 @@ def tres_list(lead: str, gres: str, gpu_lead: str, gpus: str) -> str:
     return ",".join(words)
 
 
+def tres_of_task(cpus: int, gpus: str, others: str) -> str:
+    """Return --cpus-per-task, --gpus-per-task and --tres-per-task as one TRES list."""
+    words = [f"cpu={cpus}"] if cpus else []
+    words += [f"gres/gpu={word}" for word in gpus.split(",") if word]
+    return ",".join(words + [others] if others else words)
+
+
 def below(name: str, work_dir: str) -> str:
     """Return the name of a job's file with its directory, "" for no file."""
     return name if not name or name.startswith("/") else f"{work_dir.rstrip('/')}/{name}"

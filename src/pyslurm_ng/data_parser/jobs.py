@@ -1,11 +1,23 @@
-"""Jobs as JSON, fast: fields that seldom differ between jobs are encoded once and remembered."""
+"""Jobs as JSON, fast: a kernel puts them together of texts that most jobs have in common."""
 
-from operator import itemgetter
-
+from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.data_parser.envelope import NEWEST
-from pyslurm_ng.data_parser.job_keys import KEYS, NUMBER, OWN, SHARED, STATIC, STEP, TEXT, UNIQUE
-from pyslurm_ng.data_parser.json_text import encode
-from pyslurm_ng.data_parser.records import Table, slices
+from pyslurm_ng.data_parser.job_keys import (
+    COUNT,
+    FILE,
+    KEYS,
+    MOMENT,
+    NUMBER,
+    OWN,
+    PLACES_OF_FILE,
+    SHARED,
+    STATIC,
+    STEP,
+    WORD,
+)
+from pyslurm_ng.data_parser.json_text import encode, quote
+from pyslurm_ng.data_parser.records import Row
+from pyslurm_ng.kernels.records import Number, RecordTexts, Remembered, StepOfJob, Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,8 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pyslurm_ng.data_parser.job_keys import Key
-
-    Piece = Callable[[tuple[Any, ...]], str]
+    from pyslurm_ng.kernels.records import Part
 
 
 class Indented:
@@ -32,7 +43,7 @@ class Indented:
         return encode(value, 3)
 
     @staticmethod
-    def number(value: "int | None") -> str:
+    def number(value: "int | str | None") -> str:
         shown, is_set = (0, "false") if value is None else (value, "true")
         return (
             f'{{\n        "set": {is_set},\n        "infinite": false,\n        "number": {shown}\n'
@@ -40,7 +51,7 @@ class Indented:
         )
 
     @staticmethod
-    def step(sluid: str, job_id: int) -> str:
+    def step(sluid: str, job_id: "int | str") -> str:
         return (
             f'{{\n        "sluid": "{sluid}",\n        "job_id": {{\n          "set": true,\n'
             f'          "infinite": false,\n          "number": {job_id}\n        }},\n'
@@ -67,21 +78,20 @@ class Compact:
         return encode_json(value).decode()
 
     @staticmethod
-    def number(value: "int | None") -> str:
+    def number(value: "int | str | None") -> str:
         if value is None:
             return '{"set":false,"infinite":false,"number":0}'
         return f'{{"set":true,"infinite":false,"number":{value}}}'
 
     @staticmethod
-    def step(sluid: str, job_id: int) -> str:
+    def step(sluid: str, job_id: "int | str") -> str:
         return (
             f'{{"sluid":"{sluid}","job_id":{{"set":true,"infinite":false,"number":{job_id}}},'
             '"step_het_component":{"set":false,"infinite":false,"number":0},"step_id":"entire"}'
         )
 
 
-_MOST_KNOWN = 10_000
-"""Texts that are remembered for one key, or for some that belong together."""
+_MARK = "\0"
 Layout = type[Indented] | type[Compact]
 
 
@@ -117,136 +127,117 @@ def _conforming(make: "Any", part: "dict[str, Any]", version: str) -> "Any":
     return lambda *values: conform(make(*values), part, version)
 
 
-def _pieces(keys: "list[Key]", table: Table, cluster: str, layout: Layout) -> "list[Piece]":
-    """Return functions from a row to the text of some keys, in order."""
-    pieces: list[Piece] = []
-    run: list[Key] = []
-    for key in keys:
-        if key[1] in (STATIC, SHARED):
-            run.append(key)
-            continue
+class _Parts:
+    """The parts of a job's text, as `RecordTexts` takes them.
+
+    Args:
+        where: the position of each field in a record.
+    """
+
+    def __init__(self, where: "Row", cluster: str, layout: Layout) -> None:
+        self._where = where
+        self._cluster = cluster
+        self._layout = layout
+        self._sign = layout.head
+
+    def of(self, keys: "list[Key]") -> "Iterator[Part]":
+        """Yield the parts of keys, in order; keys that records share side by side are one."""
+        run: list[Key] = []
+        for key in keys:
+            if key[1] in (STATIC, SHARED):
+                run.append(key)
+                continue
+            if run:
+                yield self._shared(run)
+                run = []
+            yield self._single(key)
         if run:
-            pieces.append(_shared_piece(run, table, cluster, layout))
-            run = []
-        pieces.append(_own_piece(key, table, layout))
-    if run:
-        pieces.append(_shared_piece(run, table, cluster, layout))
-    return pieces
+            yield self._shared(run)
+
+    def _lead(self, name: str) -> str:
+        """Return what stands before a value."""
+        lead = self._sign + self._layout.lead(name)
+        self._sign = self._layout.between
+        return lead
+
+    def _places(self, fields: "tuple[str, ...]") -> "tuple[int, ...]":
+        return tuple(self._where[field] for field in fields)
+
+    def _single(self, key: "Key") -> "Part":
+        name, kind, fields, make = key
+        layout, places, lead = self._layout, self._places(fields), self._lead(name)
+        if kind == COUNT:
+            return Number(lead.encode(), places, 1, b"")
+        if kind == WORD:
+            return Text(lead.encode(), places[0], quote)
+        if kind == MOMENT:
+            begin, end = (lead + layout.number(_MARK)).encode().split(_MARK.encode())
+            return Number(begin, places, SECOND_US, end)
+        if kind == STEP:
+            begin, middle, end = (lead + layout.step(_MARK, _MARK)).encode().split(_MARK.encode())
+            return StepOfJob(begin, places, middle, end)
+        if kind == NUMBER:
+            make = _chained(make, layout.number)
+        elif kind == OWN:
+            make = _chained(make, layout.value)
+
+        def text(*values: "Any") -> bytes:
+            return (lead + make(*values)).encode()  # type: ignore[no-any-return]
+
+        if kind == FILE:
+            return Remembered(places[:PLACES_OF_FILE], _of_plain_name(text), places, text)
+        return Remembered(places, text)
+
+    def _shared(self, keys: "list[Key]") -> "Part":
+        fields = dict.fromkeys(name for key in keys if key[1] == SHARED for name in key[2])
+        fields.pop("cluster", None)
+        at = {field: number for number, field in enumerate(fields)}
+        leads = [self._lead(key[0]) for key in keys]
+        value_of, cluster = self._layout.value, self._cluster
+
+        def text(*values: "Any") -> bytes:
+            words: list[str] = []
+            for lead, (_, kind, names, make) in zip(leads, keys, strict=True):
+                if kind == STATIC:
+                    value = make
+                elif names == ("cluster",):
+                    value = cluster
+                else:
+                    value = make(*[values[at[field]] for field in names])
+                words += (lead, value_of(value))
+            return "".join(words).encode()
+
+        return Remembered(self._places(tuple(fields)), text)
 
 
-def _own_piece(key: "Key", table: Table, layout: Layout) -> "Piece":
-    name, kind, fields, make = key
-    columns = [table.at[field] for field in fields]
-    lead = layout.lead(name)
-    pick = itemgetter(*columns)
-    if kind == TEXT:
-        if name in UNIQUE:
-            if len(columns) == 1:
-                return lambda row: lead + make(pick(row))
-            return lambda row: lead + make(*pick(row))
-        if len(columns) == 1:
-            return _remembered(pick, lambda value: lead + make(value))
-        return _remembered(pick, lambda values: lead + make(*values))
-    if kind == STEP:
-        step = layout.step
-        return lambda row: lead + step(*make(*pick(row)))
-    if kind == NUMBER:
-        number = layout.number
-        if len(columns) == 1:
-            return _remembered(pick, lambda value: lead + number(make(value)))
-        return _remembered(pick, lambda values: lead + number(make(*values)))
-    return _own_object(columns, lambda *values: lead + layout.value(make(*values)))
+_ONE_JOB, _ANOTHER = (1, 1, "a", "a", "a"), (2, 2, "b", "b", "b")
+"""What replaces patterns in names of files: all of it differs."""
 
 
-def _own_object(columns: "list[int]", text_of: "Callable[..., str]") -> "Piece":
-    """Return a piece of what a job has allocated; waiting jobs all have nothing."""
-    first, rest = columns[0], columns[1:]
-    pick_rest = itemgetter(*rest) if len(rest) > 1 else None
-    nothing: dict[Any, str] = {}
+def _of_plain_name(text_of: "Callable[..., bytes]") -> "Callable[..., bytes | None]":
+    """Return what makes the text of a file's name without patterns, None for one with."""
 
-    def piece(row: "tuple[Any, ...]") -> str:
-        rows = row[first]
-        others = pick_rest(row) if pick_rest is not None else ()
-        if rows:
-            return text_of(rows, *others)
-        text = nothing.get(others)
-        if text is None:
-            if len(nothing) > _MOST_KNOWN:
-                nothing.clear()
-            text = nothing[others] = text_of(rows, *others)
-        return text
+    def text(*where: "Any") -> "bytes | None":
+        plain = text_of(*where, *_ONE_JOB)
+        return plain if plain == text_of(*where, *_ANOTHER) else None
 
-    return piece
+    return text
 
 
-def _remembered(pick: "Callable[[Any], Any]", text_of: "Callable[[Any], str]") -> "Piece":
-    """Return a piece that makes the text of a value once: most jobs have most times in common."""
-    known: dict[Any, str] = {}
-
-    def piece(row: "tuple[Any, ...]") -> str:
-        value = pick(row)
-        text = known.get(value)
-        if text is None:
-            if len(known) > _MOST_KNOWN:
-                known.clear()
-            text = known[value] = text_of(value)
-        return text
-
-    return piece
+def _chained(make: "Callable[..., Any]", text_of: "Callable[[Any], str]") -> "Callable[..., str]":
+    return lambda *values: text_of(make(*values))
 
 
-def _shared_piece(keys: "list[Key]", table: Table, cluster: str, layout: Layout) -> "Piece":
-    fields = dict.fromkeys(field for _, kind, names, _ in keys if kind == SHARED for field in names)
-    fields.pop("cluster", None)
-    columns = [table.at[field] for field in fields]
-    known: dict[Any, str] = {}
-
-    def text_of(row: "tuple[Any, ...]") -> str:
-        lines = []
-        for name, kind, names, make in keys:
-            if kind == STATIC:
-                value = make
-            elif names == ("cluster",):
-                value = cluster
-            else:
-                value = make(*[row[table.at[field]] for field in names])
-            lines.append(layout.lead(name) + layout.value(value))
-        return layout.between.join(lines)
-
-    if not columns:
-        always = text_of(())
-        return lambda row: always
-    pick = itemgetter(*columns)
-
-    def piece(row: "tuple[Any, ...]") -> str:
-        key = pick(row)
-        text = known.get(key)
-        if text is None:
-            if len(known) > _MOST_KNOWN:
-                known.clear()
-            text = known[key] = text_of(row)
-        return text
-
-    return piece
-
-
-_AT_ONCE = 200
+_AT_ONCE = 50
+"""Their text is about 240 KB: larger ones slurmrestd would take from the kernel anew each time."""
 
 
 def encode_jobs(
     reply: "dict[str, Any]", layout: Layout = Indented, version: str = NEWEST
-) -> "Iterator[str]":
-    """Yield the jobs' objects, some hundred at a time: a job is ten thousand characters."""
-    keys = keys_of(version)
-    field_names = dict.fromkeys(
-        field for _, kind, names, _ in keys if kind != STATIC for field in names
-    )
-    field_names.pop("cluster")
-    join, head, end = layout.between.join, layout.head, layout.end
-    pieces: list[Piece] = []
-    for blob in slices(reply["records"], _AT_ONCE):
-        table = Table(reply["fields"], blob, list(field_names))
-        pieces = pieces or _pieces(keys, table, reply["cluster_name"], layout)
-        yield layout.after.join(
-            [head + join([piece(row) for piece in pieces]) + end for row in table.rows]
-        )
+) -> "Iterator[bytes]":
+    """Yield the jobs' objects, some at a time: a job is five to ten thousand characters."""
+    where = Row((name, index) for index, name in enumerate(reply["fields"]))
+    parts = _Parts(where, reply["cluster_name"], layout).of(keys_of(version))
+    texts = RecordTexts(reply["records"], parts, layout.end.encode(), layout.after.encode())
+    while records := texts.next(_AT_ONCE):
+        yield records

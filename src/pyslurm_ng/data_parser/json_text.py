@@ -84,16 +84,18 @@ def exit_code(status: int) -> "dict[str, Any]":
 
 def document(key: str, records: "list[str]", more: "dict[str, Any]") -> bytes:
     """Return a whole document: a list of encoded records (at depth 2) and what follows."""
-    return b"".join(document_parts(key, records, more))
+    return b"".join(document_parts(key, (record.encode() for record in records), more))
 
 
-def document_parts(key: str, records: "Iterable[str]", more: "dict[str, Any]") -> "Iterator[bytes]":
+def document_parts(
+    key: str, records: "Iterable[bytes]", more: "dict[str, Any]"
+) -> "Iterator[bytes]":
     """Yield a document piece by piece."""
     yield f'{{\n  "{key}": ['.encode()
-    lead = "\n    "
+    lead = b"\n    "
     for record in records:
-        yield (lead + record).encode()
-        lead = ",\n    "
+        yield lead + record
+        lead = b",\n    "
     tail_text = ["\n  ]"]
     for name, value in more.items():
         tail_text.append(f',\n  "{name}": {encode(value, 1)}')

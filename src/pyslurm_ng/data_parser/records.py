@@ -2,7 +2,6 @@
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any, NoReturn
 
 
@@ -40,23 +39,6 @@ class Table:
     def dicts(self) -> "list[dict[str, Any]]":
         """Return the rows by field name."""
         return [Row(zip(self.names, row, strict=False)) for row in self.rows]
-
-
-def slices(blob: bytes, count: int) -> "Iterator[bytes]":
-    """Yield concatenated arrays, `count` at a time: rows are ten times as long once unpacked."""
-    from msgpack import Unpacker
-
-    unpacker = Unpacker(max_buffer_size=len(blob) or 1)
-    unpacker.feed(blob)
-    start = at = 0
-    while at < len(blob):
-        for _ in range(count):
-            unpacker.skip()
-            at = unpacker.tell()
-            if at >= len(blob):
-                break
-        yield blob[start:at]
-        start = at
 
 
 def user_name(uid: int) -> str:

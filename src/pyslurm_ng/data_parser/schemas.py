@@ -6,6 +6,7 @@ OpenAPI 3.0: `type`, `format`, `enum`, `items`, `properties`, `required`, `$ref`
 
 import os
 
+from pyslurm_ng import data_parser
 from pyslurm_ng.data_parser.envelope import VERSIONS
 
 TYPE_CHECKING = False
@@ -28,7 +29,8 @@ def table(version: str) -> "dict[str, Any]":
         if not _read:
             from json import load
 
-            with open(os.path.join(os.path.dirname(__file__), "openapi.json"), "rb") as stream:
+            # A module that comes from a pack does not know its own file.
+            with open(os.path.join(data_parser.__path__[0], "openapi.json"), "rb") as stream:
                 _read.update(load(stream))
         _selected[version] = _of_version(_read, version[-1])
     return _selected[version]

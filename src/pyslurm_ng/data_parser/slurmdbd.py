@@ -20,14 +20,14 @@ _PURGED = (
 _FLAGS = ("AllowNoDefAcct", "AllResourcesAbsolute", "DisableCoordDBD", "DisableArchiveCommands")
 
 
-def ping(host: str, latency_us: int) -> "Row":
+def ping(host: str, latency_us: int, is_primary: bool = True) -> "Row":
     """Return whether slurmdbd answers; a latency below 0 means that it does not."""
     responds = latency_us >= 0
     return {
         "hostname": host,
         "responding": responds,
         "latency": latency_us,
-        "primary": True,
+        "primary": is_primary,
         "status": "No error" if responds else "Communication connection failure",
     }
 

@@ -28,12 +28,12 @@ def begin_of_list(key: str) -> bytes:
     return f"%YAML 1.1\n--- !!map\n!!str {key}: !!seq".encode()
 
 
-def elements_of(text: str) -> bytes:
+def elements_of(text: bytes) -> bytes:
     """Return elements of that list, from JSON with commas between them."""
     from json import loads
 
     lines = [""]
-    for element in loads(f"[{text}]"):
+    for element in loads(b"[" + text + b"]"):
         _value(lines, "-", element, 0)
     return "\n".join(lines).encode()
 

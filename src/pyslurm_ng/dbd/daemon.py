@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import os
 import pwd
 import signal
@@ -26,10 +25,11 @@ from pyslurm_ng.daemon.background import (
 )
 from pyslurm_ng.daemon.log import ERROR, INFO, QUIET, DaemonLog, syslog_level
 from pyslurm_ng.daemon.metrics_text import family
-from pyslurm_ng.daemon.process_settings import raise_open_files
+from pyslurm_ng.daemon.process_settings import raise_open_files, settle_memory
 from pyslurm_ng.dbd.database import Database, NewerStoreError, is_retryable
 from pyslurm_ng.dbd.migrations import LATEST
 from pyslurm_ng.dbd.options import BadOptions, Configuration, Options, load_configuration
+from pyslurm_ng.dbd.pass_script import obstacle
 from pyslurm_ng.dbd.private_connection import check_tls, is_refused_by_tls
 from pyslurm_ng.dbd.rollup.duty import RollUp
 from pyslurm_ng.dbd.service import Service, Settings
@@ -135,7 +135,11 @@ class Daemon:
 
     def _open_database(self, database: Database) -> None:
         shown = self._conf.url.render_as_string(hide_password=True)
+        script = self._conf.pass_script
+        if script and self._conf.url.get_backend_name() != "sqlite" and (why := obstacle(script)):
+            raise CannotStart(f"accounting database {shown}: {why}")
         give_up_s = time.monotonic() + OPEN_PATIENCE_S
+        said = ""
         while True:
             try:
                 check_tls(self._conf.url.query)
@@ -150,7 +154,9 @@ class Daemon:
                 is_lasting = is_refused_by_tls(error) or not is_retryable(error)
                 if is_lasting or time.monotonic() > give_up_s:
                     raise CannotStart(f"accounting database {shown}: {text}") from None
-                self._log.error(f"accounting database {shown}: {text}")
+                if text != said:  # it is tried again each second
+                    self._log.error(f"accounting database {shown}: {text}")
+                said = text
                 time.sleep(1)
             else:
                 self._log.info(f"accounting database {shown}, schema {LATEST}")
@@ -286,8 +292,7 @@ class Daemon:
                 raise CannotStart(
                     f"cannot listen on port {conf.port}: {error.strerror or error}"
                 ) from None
-            gc.collect()
-            gc.freeze()
+            settle_memory()
             if conf.rolls_up:
                 roll_up.thread.start()
             if conf.purge.is_needed:

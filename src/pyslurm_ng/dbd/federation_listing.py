@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd import removed, schema
 from pyslurm_ng.dbd.federation_state import state_name
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ def federations(asked: Asked) -> tuple[Iterable[str], list[dict[str, Any]]]:
     of_some = sa.select(clusters).where(clusters.c.is_deleted == 0, clusters.c.federation != "")
     for row in asked.connection.execute(of_some.order_by(clusters.c.name)):
         members.setdefault(row.federation, []).append(row)
-    query = sa.select(table.c.name).where(table.c.is_deleted == 0).order_by(table.c.name)
+    query = sa.select(table.c.name).where(removed.is_listed(table, "withdeleted" in asked.flags))
     shown: list[dict[str, Any]] = []
-    for name in asked.connection.execute(query).scalars():
+    for name in asked.connection.execute(query.order_by(table.c.name)).scalars():
         inside = members.get(name, [])
         if (names and name not in names) or (
             cluster_names and cluster_names.isdisjoint(row.name for row in inside)

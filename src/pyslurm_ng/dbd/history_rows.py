@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from datetime import date, datetime, time, timedelta
 from typing import Any
 
 import sqlalchemy as sa
 
 from pyslurm_ng.base.dates import parse_date
 from pyslurm_ng.base.hostlist import HostlistError, expand_of_user
-from pyslurm_ng.base.numbers import DAY_US, SECOND_US
+from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.base.state_names import NODE_FLAGS, NODE_STATES
-from pyslurm_ng.base.units import whole_number
+from pyslurm_ng.base.units import format_seconds, whole_number
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.admin.change import RefusedError
 from pyslurm_ng.dbd.admin.words import Words
@@ -21,6 +22,7 @@ from pyslurm_ng.dbd.tree import Row
 
 _NODES_KNOWN = 0
 """How many nodes there are the database does not know; lists have 65,536 names at most."""
+_CLUSTER_EVENT, _NODE_EVENT = 1, 2
 MOST_ROWS = 100_000
 """Of an answer to users that are not operators: answers are made in memory."""
 
@@ -103,17 +105,20 @@ def window(asked: Asked, default_start_us: int) -> tuple[int, int]:
 class _Choice:
     """The conditions of `list event`.
 
+    Args:
+        has_time: whether a time is given; otherwise states mean what nodes are in now.
+
     Raises:
         RefusedError: a value that no event can have.
     """
 
-    def __init__(self, where: Words) -> None:
+    def __init__(self, where: Words, *, has_time: bool) -> None:
         self._kinds = [_kind(word) for word in where.values("Events")]
         self._states = [_state(word) for word in where.values("States")]
         self._reasons = where.values("Reason")
         self._users = [_uid(word) for word in where.values("Users")]
         self._least, self._most = _cpus(where, "MinCPUs"), _cpus(where, "MaxCPUs")
-        self._is_open = False
+        self._is_open = bool(self._states) and not has_time
         for word in where.values("CondFlags"):
             if word.lower() != "open":
                 raise RefusedError(f"Unknown condition flag {word}")
@@ -166,12 +171,27 @@ def _cpus(where: Words, key: str) -> int | None:
     return number
 
 
+def _state_number(text: str) -> int:
+    """Return the number of a node's state, with the bits of its flags."""
+    flags = {name: bit for bit, name in NODE_FLAGS}
+    number = 0
+    for word in _states_of(text):
+        number |= NODE_STATES.index(word) if word in NODE_STATES else flags.get(word, 0)
+    return number
+
+
+def midnight_us(now_us: int, days_ago: int = 0) -> int:
+    """Return when a day began, by the local clock."""
+    day = date.fromtimestamp(now_us // SECOND_US) - timedelta(days=days_ago)
+    return int(datetime.combine(day, time()).timestamp()) * SECOND_US
+
+
 def events(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     """Return what happened to nodes and clusters."""
     table = schema.node_events
     is_all = "All_Time" in asked.where or "all_time" in asked.flags
-    start_us, end_us = window(asked, 0 if is_all else asked.now_us - DAY_US)
-    choice = _Choice(asked.where)
+    start_us, end_us = window(asked, 0 if is_all else midnight_us(asked.now_us, days_ago=1))
+    choice = _Choice(asked.where, has_time=is_all or "Start" in asked.where or "End" in asked.where)
     shown = []
     for cluster_id, cluster in asked.clusters():
         query = (
@@ -194,11 +214,18 @@ def events(asked: Asked) -> tuple[Iterable[str], list[Row]]:
                 "Reason": row.reason,
                 "User": row.reason_uid,
                 "Event": "Node" if row.node_name else "Cluster",
+                "EventRaw": _NODE_EVENT if row.node_name else _CLUSTER_EVENT,
+                "StateRaw": _state_number(row.state) if row.node_name else 0,
+                "Duration": format_seconds(
+                    ((row.end_us or asked.now_us) - row.start_us) // SECOND_US
+                ),
+                "CPUCount": amounts(row.tres).get("cpu", 0),
                 "TRES": row.tres,
             }
             for row in bounded(asked, query)
             if choice.has(row)
         ]
     fields = ("Cluster", "NodeNames", "ClusterNodes", "TimeStart", "TimeEnd", "State", "Reason",
-              "User", "Event", "TRES")  # fmt: skip
+              "User", "Event", "EventRaw", "StateRaw", "Duration", "CPUCount",
+              "TRES")  # fmt: skip
     return fields, shown

@@ -19,6 +19,7 @@ from sqlalchemy.dialects.mysql import pymysql
 
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.admin.change import RefusedError
+from pyslurm_ng.dbd.admin.wckeys import DEFAULT_MARK
 
 PART_BYTES = 8 << 20
 """A part ends when it has as much: the texts of one job may take half a megabyte."""
@@ -29,7 +30,9 @@ _MOST_STEP_BYTES = 64 << 20
 _MARK = "job_indexes_of_part"
 _encode = msgspec.msgpack.Encoder().encode
 
-JOB_COLUMNS = frozenset(column.name for column in schema.jobs.columns)
+WCKEY_ID = "wckey_id"
+"""The number of a job's wckey, 0 without one: jobs keep the name only."""
+JOB_COLUMNS = frozenset((*(column.name for column in schema.jobs.columns), WCKEY_ID))
 STEP_COLUMNS = frozenset(column.name for column in schema.steps.columns)
 STEP_TOTALS = ("total_user_cpu_us", "total_system_cpu_us", "total_energy_j")
 """Sums over a job's steps; -1 energy means that no step ended with a figure."""
@@ -142,7 +145,7 @@ def _text(dialect: str, what: str, columns: tuple[str, ...]) -> str:
     values: list[Any]
     match what:
         case "jobs":
-            values = [_jobs[name] for name in columns]
+            values = [_wckey_id() if name == WCKEY_ID else _jobs[name] for name in columns]
         case "steps":
             values = [_steps[name] for name in columns]
         case "lengths":
@@ -157,6 +160,22 @@ def _text(dialect: str, what: str, columns: tuple[str, ...]) -> str:
     named = [value.label(f"c_{number}") for number, value in enumerate(values)]
     query = sa.select(index, *named).where(index.in_([sa.literal_column(_MARK)]))
     return str(query.compile(dialect=_DIALECTS[dialect]))
+
+
+def _wckey_id() -> Any:
+    """Return the number of the wckey that a job's user has by the job's name for it.
+
+    A name behind the mark of defaults is the key's. Removed keys keep their numbers.
+    """
+    keys = schema.wckeys.c
+    first: sa.ColumnElement[int] = sa.literal_column("1")
+    second: sa.ColumnElement[int] = sa.literal_column("2")
+    is_marked = sa.func.substr(_jobs.wckey, first, first) == sa.literal_column(f"'{DEFAULT_MARK}'")
+    name = sa.case((is_marked, sa.func.substr(_jobs.wckey, second)), else_=_jobs.wckey)
+    query = sa.select(keys.id).where(
+        keys.cluster_id == _jobs.cluster_id, keys.name == name, keys.user == _jobs.user
+    )
+    return sa.func.coalesce(query.scalar_subquery(), sa.literal_column("0"))
 
 
 def _rows(connection: sa.Connection, text: str, ids: Iterable[int]) -> Sequence[Any]:

@@ -6,14 +6,14 @@ make the database refuse a row, as MariaDB would (RELIABILITY 50).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
-from operator import gt, itemgetter
 from typing import Any
 
 import sqlalchemy as sa
 
-from pyslurm_ng.dbd.schema import TEXT_CHARACTERS
+from pyslurm_ng.dbd.columns import TEXT_CHARACTERS
+from pyslurm_ng.kernels.records import fits
 
 Row = dict[str, Any]
 
@@ -41,24 +41,13 @@ class _Columns:
 
     def __init__(self, texts: dict[str, int], numbers: list[str]) -> None:
         self._texts = texts
-        self._lengths = tuple(texts.values())
         self._numbers = numbers
-        # Every row is checked, so the check costs a few calls, not one for each column.
-        self._texts_of = _getter(list(texts))
-        self._numbers_of = _getter(numbers)
+        # Every row is checked, so a kernel does it.
+        self._checks = (tuple(texts), tuple(texts.values()), tuple(numbers))
 
     def hold(self, row: Row, row_bytes: int) -> bool:
         """Return whether a row fits as it is; a row with a value of another type does not."""
-        try:
-            lengths = tuple(map(len, self._texts_of(row)))
-            numbers = self._numbers_of(row)
-            if any(map(gt, lengths, self._lengths)):
-                return False
-            if numbers and (min(numbers) < LEAST or max(numbers) > MOST):
-                return False
-        except TypeError:
-            return False
-        return sum(lengths) * _UTF8_BYTES <= row_bytes
+        return fits(row, *self._checks, row_bytes // _UTF8_BYTES)
 
     def cut(self, row: Row, row_bytes: int) -> None:
         """Cut the values that do not fit."""
@@ -82,12 +71,6 @@ def _shorten(row: Row, names: list[str], row_bytes: int) -> None:
             encoded = encoded[:share]
             row[name] = encoded.decode("utf-8", "ignore")
         free_bytes -= len(encoded)
-
-
-def _getter(names: list[str]) -> Callable[[Row], tuple[Any, ...]]:
-    if len(names) > 1:
-        return itemgetter(*names)
-    return lambda row: tuple(row[name] for name in names)
 
 
 @cache

@@ -5,6 +5,7 @@ number. A missing limit does not limit.
 """
 
 import json
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,6 +15,9 @@ from pyslurm_ng.base.units import UnitError, format_seconds, parse_time_limit_mi
 from pyslurm_ng.model.assoc import Limits
 
 Kind = Literal["count", "tres", "wall"]
+Known = Callable[[], Container[str]]
+
+_UNKNOWN_TRES = "sacctmgr: error: slurmdb_format_tres_str: no TRES known by type"
 Stored = dict[str, Any]
 
 
@@ -117,13 +121,16 @@ class LimitValueError(ValueError):
     """A limit's kind does not allow this value; the text is for the user."""
 
 
-def parse_limit(stored: Stored, spec: LimitSpec, text: str, only: str = "") -> None:
+def parse_limit(
+    stored: Stored, spec: LimitSpec, text: str, only: str = "", known: Known | None = None
+) -> None:
     """Set one limit in `stored` from the words of sacctmgr; -1 clears.
 
     Args:
         stored: changed in place; a TRES list changes only the TRES it names, and `cpu+=10` or
             `mem-=500` changes an amount by so much.
         only: the one TRES that an older name means, or empty.
+        known: returns the TRES that are counted; None: any may be limited.
 
     Raises:
         LimitValueError: with Slurm's text.
@@ -132,6 +139,8 @@ def parse_limit(stored: Stored, spec: LimitSpec, text: str, only: str = "") -> N
         amounts = dict(stored.get(spec.name, {}))
         for word in (f"{only}={text}" if only else text).split(","):
             _change(amounts, spec, word.strip())
+        if known is not None:
+            _check_counted(amounts.keys() - stored.get(spec.name, {}).keys(), known)
         if text == "-1" and not only:
             amounts = {}
         _set(stored, spec.name, amounts or None)
@@ -208,6 +217,13 @@ def _change(amounts: dict[str, int], spec: LimitSpec, word: str) -> None:
         raise LimitValueError(_tres_complaint(spec, plain, error)) from None
 
 
+def _check_counted(names: Iterable[str], known: Known) -> None:
+    """Refuse TRES that nothing counts: a limit of `gres/gup` would never hold anybody back."""
+    for name in sorted(names):
+        if "/" in name and name not in known():
+            raise LimitValueError(f"{_UNKNOWN_TRES} {name}")
+
+
 def _tres_complaint(spec: LimitSpec, word: str, error: TresError) -> str:
     """Return what Slurm says of a word of a TRES list, where it has words of its own for it."""
     kind, equals, amount = word.partition("=")
@@ -217,7 +233,7 @@ def _tres_complaint(spec: LimitSpec, word: str, error: TresError) -> str:
     try:
         tres_name(kind)
     except TresError:
-        return f"sacctmgr: error: slurmdb_format_tres_str: no TRES known by type {kind}"
+        return f"{_UNKNOWN_TRES} {kind}"
     if unit.isalpha() and unit.upper() not in "KMGTP":
         return f"sacctmgr: error: Invalid unit type '{unit}'. Possible options are 'KMGTP'"
     return f" Bad {spec.name} value: {error}"

@@ -208,6 +208,7 @@ def _configured(
     conf: SlurmdbdConf, shared: dict[str, str], key_path: str, cluster: str, path: str
 ) -> Configuration:
     is_backup = _is_backup(conf, path)
+    _check_archive(conf, path)
     url = _database_url(conf, shared, path)
     is_open = "noinaddrany" not in [word.lower() for word in conf.communication_parameters]
     address = None if is_open else conf.dbd_backup_host if is_backup else conf.dbd_addr
@@ -255,6 +256,13 @@ def _new_cluster_qos(text: str, path: str) -> str:
         except RefusedError as refused:
             raise BadOptions(f"{path}: DefaultQOS:{refused.lines[0]}") from None
     return text or "normal"
+
+
+def _check_archive(conf: SlurmdbdConf, path: str) -> None:
+    """Raise BadOptions where what records are archived by is missing, as Slurm does at start."""
+    for key, name in (("ArchiveDir", conf.archive_dir), ("ArchiveScript", conf.archive_script)):
+        if key in conf.given and name and not os.path.exists(name):
+            raise BadOptions(f"{path}: {key}: {name}: No such file or directory")
 
 
 def _is_backup(conf: SlurmdbdConf, path: str) -> bool:

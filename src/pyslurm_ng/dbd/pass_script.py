@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 
 import pymysql
 from pymysql.constants import CR
 
 _PATIENCE_S = 30
+
+
+def obstacle(script: str) -> str:
+    """Return why a program can never be run here, "" if it may be: then there is no use waiting."""
+    if not os.path.exists(script):
+        return f"StoragePassScript {script}: {os.strerror(errno.ENOENT)}"
+    if not os.path.isfile(script) or not os.access(script, os.X_OK):
+        return f"StoragePassScript {script}: {os.strerror(errno.EACCES)}"
+    return ""
 
 
 def printed_password(script: str) -> str:

@@ -13,6 +13,7 @@ from pyslurm_ng.dbd.controllers import rival_text
 from pyslurm_ng.dbd.database import Database
 from pyslurm_ng.dbd.ingest import instance_rows, reservation_rows
 from pyslurm_ng.dbd.ingest.batches import read_cursor
+from pyslurm_ng.dbd.tres_rows import track
 from pyslurm_ng.dbd.updates import find_cluster, next_version, store_value
 from pyslurm_ng.wire.dbd_messages import (
     ClusterRegistered,
@@ -56,7 +57,7 @@ def register(
         is_new = cursor is None or cursor[0] != request.journal_id
         if cursor is not None and is_new and others_may_return:
             _refuse_rival(connection, cluster_id, request)
-        _track(connection, request.tres)
+        track(connection, request.tres)
         connection.execute(
             schema.clusters.update()
             .where(schema.clusters.c.id == cluster_id)
@@ -201,23 +202,6 @@ def _open_rows(connection: sa.Connection, cluster_id: int, but: set[int]) -> lis
         jobs.c.cluster_id == cluster_id, jobs.c.end_us == 0
     )
     return [(row[0], row[1]) for row in connection.execute(query) if row[1] not in but]
-
-
-def _track(connection: sa.Connection, names: list[str]) -> None:
-    """Give ids to TRES that the controller counts and that have none yet."""
-    table = schema.tres
-    known = {(row.type, row.name) for row in connection.execute(sa.select(table))}
-    newest = connection.execute(sa.select(sa.func.max(table.c.id))).scalar_one()
-    next_id = max(newest + 1, schema.FIRST_DYNAMIC_TRES_ID)
-    version = 0
-    for name in names:
-        kind, _, rest = name.partition("/")
-        if (kind, rest) in known:
-            continue
-        version = version or next_version(connection)
-        connection.execute(table.insert().values(id=next_id, type=kind, name=rest, version=version))
-        known.add((kind, rest))
-        next_id += 1
 
 
 def _end_open(connection: sa.Connection, cluster_id: int, now_us: int) -> None:

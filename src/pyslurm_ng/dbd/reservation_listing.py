@@ -7,13 +7,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from pyslurm_ng.base.numbers import DAY_US, SECOND_US
+from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.dbd import schema
-from pyslurm_ng.dbd.history_rows import ids_of, window
+from pyslurm_ng.dbd.history_rows import ids_of, midnight_us, window
 from pyslurm_ng.dbd.list_request import Asked
 from pyslurm_ng.dbd.reports.reserved import node_names, used_of
 from pyslurm_ng.dbd.reports.scope import Scope
-from pyslurm_ng.dbd.rollup.rows import amounts
+from pyslurm_ng.dbd.rollup.rows import Members, amounts
 from pyslurm_ng.dbd.tree import Row
 
 FIELDS = ("Cluster", "Name", "ID", "TRES", "TimeStart", "TimeEnd", "UnusedWall", "Flags",
@@ -21,14 +21,14 @@ FIELDS = ("Cluster", "Name", "ID", "TRES", "TimeStart", "TimeEnd", "UnusedWall",
 
 
 def reservations(asked: Asked) -> tuple[Iterable[str], list[Row]]:
-    """Return those of the last day, or of the time that Start and End name, by begin.
+    """Return those of today, or of the time that Start and End name, by begin.
 
     With PrivateData=reservations only operators see any.
     """
     if "reservations" in asked.private and not asked.actor.is_operator:
         return FIELDS, []
     where, table = asked.where, schema.reservations.c
-    start_us, end_us = window(asked, asked.now_us - DAY_US)
+    start_us, end_us = window(asked, midnight_us(asked.now_us))
     ids = ids_of(where, "reservation id")
     names, nodes = where.values("Names"), set(where.values("Nodes"))
     scope = Scope(asked.connection, asked.actor, asked.private)
@@ -47,8 +47,10 @@ def reservations(asked: Asked) -> tuple[Iterable[str], list[Row]]:
             if not nodes or nodes.intersection(node_names(row.node_list))
         ]
         used = used_of(scope, cluster_id, rows) if rows else []
+        members = Members(asked.connection, cluster_id)
         shown += [
             _row(cluster, row, _unused_s(row, seconds, asked.now_us))
+            | {"Associations": ",".join(map(str, members.of(row.users, row.accounts)))}
             for row, seconds in zip(rows, used, strict=True)
         ]
     return FIELDS, shown
@@ -65,7 +67,6 @@ def _row(cluster: str, row: Any, unused_s: float) -> Row:
         "UnusedWall": f"{unused_s:.6f}",
         "Flags": row.flags,
         "NodeNames": row.node_list,
-        "Associations": ",".join(filter(None, (row.users, row.accounts))),
     }
 
 

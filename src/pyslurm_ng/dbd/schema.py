@@ -14,6 +14,17 @@ from typing import Any
 import sqlalchemy as sa
 
 from pyslurm_ng.base.numbers import HOUR_US
+from pyslurm_ng.dbd.columns import (
+    BIG,
+    LIST_CHARACTERS,
+    SCRIPT_CHARACTERS,
+    SUMMED_CHARACTERS,
+    integer as _int,
+    key as _key,
+    name as _name,
+    stamps as _stamps,
+    text as _text,
+)
 
 metadata = sa.MetaData()
 
@@ -32,15 +43,10 @@ USE_PARENT_SHARES = 0x7FFFFFFF
 LINEAGE_CHARACTERS = 1024
 """Of the names of an association and of all above it, each between slashes."""
 
-_big = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
-
-TEXT_CHARACTERS = 65_536
-"""Characters of a text column; `dbd.lengths` cuts the rest off."""
-LIST_CHARACTERS = 1 << 20
-"""The same for lists of nodes and of array tasks."""
-SCRIPT_CHARACTERS = (2**24 - 1) // 4
-"""The same for scripts and environments: four bytes each fill the column."""
+def default_of(column: sa.Column[Any]) -> Any:
+    """Return what a new row has in a column that is not given; None where it must be given."""
+    return column.default.arg if column.default is not None else None  # type: ignore[attr-defined]
 
 
 def _table(name: str, *items: sa.schema.SchemaItem) -> sa.Table:
@@ -59,47 +65,6 @@ def _table(name: str, *items: sa.schema.SchemaItem) -> sa.Table:
             check = sa.CheckConstraint(f'length("{column.name}") <= {column.type.length}')
             table.append_constraint(check.ddl_if(dialect="sqlite"))
     return table
-
-
-def _int(name: str, default: int = 0, **options: object) -> sa.Column[int]:
-    return sa.Column(
-        name,
-        _big,
-        nullable=False,
-        default=default,
-        server_default=str(default),
-        **options,  # type: ignore[arg-type]
-    )
-
-
-def _name(name: str, length: int = 255, **options: object) -> sa.Column[str]:
-    return sa.Column(
-        name,
-        sa.String(length),
-        nullable=False,
-        default="",
-        server_default="",
-        **options,  # type: ignore[arg-type]
-    )
-
-
-def _text(name: str, most: int = TEXT_CHARACTERS) -> sa.Column[str]:
-    # MySQL refuses server defaults on TEXT, so writers always give these columns.
-    long_text = sa.Text().with_variant(sa.Text(2**24 - 1), "mysql")
-    return sa.Column(name, long_text, nullable=False, default="", info={"most": most})
-
-
-def default_of(column: sa.Column[Any]) -> Any:
-    """Return what a new row has in a column that is not given; None where it must be given."""
-    return column.default.arg if column.default is not None else None  # type: ignore[attr-defined]
-
-
-def _key(name: str) -> sa.Column[int]:
-    return sa.Column(name, sa.Integer, primary_key=True, autoincrement=False)
-
-
-def _stamps() -> list[sa.Column[int]]:
-    return [_int("created_us"), _int("modified_us"), _int("version"), _int("is_deleted")]
 
 
 def has_books() -> sa.ColumnElement[bool]:
@@ -163,7 +128,7 @@ journal's record has another checksum, these rows came from another journal.
 
 problem_rows = _table(
     "problem_rows",
-    sa.Column("id", _big, primary_key=True, autoincrement=True),
+    sa.Column("id", BIG, primary_key=True, autoincrement=True),
     sa.Column("cluster_id", sa.Integer, nullable=False),
     _name("journal_id", 64),
     _int("sequence"),
@@ -289,7 +254,7 @@ What was used before `usage_reset_us` does not count for fair-share and limits, 
 
 txn = _table(
     "txn",
-    sa.Column("id", _big, primary_key=True, autoincrement=True),
+    sa.Column("id", BIG, primary_key=True, autoincrement=True),
     _int("time_us"),
     _name("action", 64),
     _name("actor", 128),
@@ -301,7 +266,7 @@ txn = _table(
 
 jobs = _table(
     "jobs",
-    sa.Column("job_index", _big, primary_key=True, autoincrement=False),
+    sa.Column("job_index", BIG, primary_key=True, autoincrement=False),
     sa.Column("cluster_id", sa.Integer, nullable=False),
     _int("job_id"),
     _int("submit_us"),
@@ -373,9 +338,22 @@ jobs = _table(
     _name("script_hash", 64),
     _name("environment_hash", 64),
     _int("modified_us"),
+    _name("summed_tres", SUMMED_CHARACTERS),
     sa.Index("ix_jobs_job", "cluster_id", "job_id", "submit_us"),
     sa.Index("ix_jobs_window", "cluster_id", "end_us", "eligible_us", "attempt"),
-    sa.Index("ix_jobs_eligible", "cluster_id", "eligible_us"),
+    sa.Index(
+        "ix_jobs_usage",
+        "cluster_id",
+        "eligible_us",
+        "end_us",
+        "start_us",
+        "association_id",
+        "cpus_requested",
+        "qos",
+        "user",
+        "wckey",
+        "summed_tres",
+    ),
     sa.Index("ix_jobs_array", "cluster_id", "array_job_id"),
     sa.Index("ix_jobs_het", "cluster_id", "het_job_id"),
     sa.Index("ix_jobs_uid", "cluster_id", "uid", "end_us"),
@@ -383,7 +361,13 @@ jobs = _table(
     sa.Index("ix_jobs_script", "script_hash"),
     sa.Index("ix_jobs_environment", "environment_hash"),
 )
-"""One row per job record: each requeue or resize begins a new one; only the newest `is_last`."""
+"""One row per job record: each requeue or resize begins a new one; only the newest `is_last`.
+
+`summed_tres` is `tres_allocated` again where a sum is all that the roll-up needs (see
+`rollup.job_sums`), `NO_TRES` if that is empty, and empty for all other records: `ix_jobs_usage` has
+all columns of these sums.
+"""
+NO_TRES = "-"
 
 SPANS_US = tuple(HOUR_US * 4**power for power in range(6))
 """How long jobs of each class were known at most; those of the last class were for longer. Stores
@@ -401,8 +385,8 @@ USAGE_COLUMNS = tuple(
 
 steps = _table(
     "steps",
-    sa.Column("job_index", _big, primary_key=True, autoincrement=False),
-    sa.Column("step_id", _big, primary_key=True, autoincrement=False),
+    sa.Column("job_index", BIG, primary_key=True, autoincrement=False),
+    sa.Column("step_id", BIG, primary_key=True, autoincrement=False),
     sa.Column("het_component", sa.Integer, primary_key=True, autoincrement=False),
     _name("name"),
     _name("state", 32),
@@ -439,7 +423,7 @@ node_events = _table(
     "node_events",
     sa.Column("cluster_id", sa.Integer, primary_key=True, autoincrement=False),
     _name("node_name", 128, primary_key=True),
-    sa.Column("start_us", _big, primary_key=True, autoincrement=False),
+    sa.Column("start_us", BIG, primary_key=True, autoincrement=False),
     _int("end_us"),
     _name("state", 64),
     _text("reason"),
@@ -466,7 +450,7 @@ node_instances = _table(
     "node_instances",
     _key("cluster_id"),
     _name("node_name", 128, primary_key=True),
-    sa.Column("start_us", _big, primary_key=True, autoincrement=False),
+    sa.Column("start_us", BIG, primary_key=True, autoincrement=False),
     _int("end_us"),
     _name("instance_id"),
     _name("instance_type"),
@@ -480,7 +464,7 @@ reservations = _table(
     "reservations",
     _key("cluster_id"),
     _name("name", primary_key=True),
-    sa.Column("start_us", _big, primary_key=True, autoincrement=False),
+    sa.Column("start_us", BIG, primary_key=True, autoincrement=False),
     _int("end_us"),
     _int("reservation_id"),
     _name("flags"),
@@ -498,8 +482,8 @@ reservations = _table(
 
 suspensions = _table(
     "suspensions",
-    sa.Column("job_index", _big, primary_key=True, autoincrement=False),
-    sa.Column("start_us", _big, primary_key=True, autoincrement=False),
+    sa.Column("job_index", BIG, primary_key=True, autoincrement=False),
+    sa.Column("start_us", BIG, primary_key=True, autoincrement=False),
     _int("end_us"),
     sa.Index("ix_suspensions_end", "end_us"),
 )
@@ -554,7 +538,7 @@ def _usage_tables(
         period: _table(
             f"{name}_{period}",
             _key("cluster_id"),
-            sa.Column("start_us", _big, primary_key=True, autoincrement=False),
+            sa.Column("start_us", BIG, primary_key=True, autoincrement=False),
             *keys(),
             _key("tres_id"),
             *[_int(amount) for amount in amounts],

@@ -7,12 +7,13 @@ A value is a text, a number, a list of names, or nil where nothing is set. Colum
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 
+from pyslurm_ng.base.hostlist import count
 from pyslurm_ng.base.units import format_seconds
 from pyslurm_ng.dbd import (
     change_rows,
@@ -21,10 +22,13 @@ from pyslurm_ng.dbd import (
     instance_listing,
     limits,
     open_jobs,
+    problem_listing,
+    removed,
     reservation_listing,
     schema,
 )
 from pyslurm_ng.dbd.admin import conditions, wckeys
+from pyslurm_ng.dbd.admin.accounts import account_flags
 from pyslurm_ng.dbd.admin.change import Actor, RefusedError, refuse_denied
 from pyslurm_ng.dbd.admin.runs import ids_of
 from pyslurm_ng.dbd.admin.users import LEVEL_NAMES, level_of
@@ -35,8 +39,10 @@ from pyslurm_ng.dbd.tree import (
     Row,
     Tree,
     coordinated_accounts,
+    in_order,
     names_of,
     qos_given,
+    removed_rows,
     user_records,
 )
 from pyslurm_ng.wire.dbd_messages import EntityRows, ListEntities
@@ -131,7 +137,7 @@ def association_row(cluster: str, tree: Tree, row: Row, own_only: bool) -> Row:
         "QOSLevel": ",".join(sorted(names[qos_id] for qos_id in ids)),
         "QOSRAWLevel": ",".join(map(str, ids)),
         "QOSGiven": qos_given(row, names),
-        "DefaultQOS": tree.default_qos(row),
+        "DefaultQOS": names.get(row["default_qos_id"], "") if own_only else tree.default_qos(row),
         "ID": row["id"],
         "ParentID": row["parent_id"],
         "ParentName": tree.parent_account(row),
@@ -155,7 +161,10 @@ def _association_rows(asked: Asked, where: Callable[[Row, Tree], bool]) -> list[
     for cluster_id, cluster in asked.clusters():
         tree = Tree(asked.connection, cluster_id)
         is_wanted = conditions.of_associations(tree, asked.where)
-        for row in tree.rows.values():
+        listed = list(tree.rows.values())
+        if "withdeleted" in asked.flags:
+            listed = in_order([*listed, *removed_rows(asked.connection, cluster_id)])
+        for row in listed:
             if is_wanted(row) and where(row, tree) and asked.sees(row["user"], row["account"]):
                 rows.append(association_row(cluster, tree, row, own_only))
     return rows
@@ -203,13 +212,20 @@ def _users(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     direct, coordinated = coordinated_accounts(asked.connection)
     levels_of: dict[str, str] = {}
     keys_of: dict[str, str] = {}
+    with_deleted = "withdeleted" in asked.flags
     for cluster_id, _ in asked.clusters() or [(0, "")]:
-        for record in user_records(asked.connection, cluster_id):
+        for record in user_records(asked.connection, cluster_id, with_deleted=with_deleted):
             defaults_of.setdefault(record.name, record.default_account)
             defaults_of[record.name] = defaults_of[record.name] or record.default_account
             levels_of[record.name] = record.admin_level
             keys_of[record.name] = keys_of.get(record.name, "") or record.default_wckey
-    owners = wckeys.owners(asked.connection, asked.clusters(), where.values("WCKeys"))
+    owners = {
+        key: wckeys.owners(
+            asked.connection, asked.clusters(), where.values(key), as_default=key == "DefaultWCKey"
+        )
+        for key in ("WCKeys", "DefaultWCKey")
+        if key in where
+    }
     shown: list[Row] = []
     for name, level in levels_of.items():
         own = {
@@ -225,7 +241,7 @@ def _users(asked: Asked) -> tuple[Iterable[str], list[Row]]:
             or (levels and level not in levels)
             or (defaults and own["DefaultAccount"] not in defaults)
             or (restricts and name not in tied_rows)
-            or ("WCKeys" in where and name not in owners)
+            or any(name not in users for users in owners.values())
             or not asked.sees(name, "")
         ):
             continue
@@ -242,7 +258,8 @@ def _users(asked: Asked) -> tuple[Iterable[str], list[Row]]:
 def _accounts(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     where = asked.where
     table = schema.accounts
-    query = sa.select(table).where(table.c.is_deleted == 0).order_by(table.c.name)
+    is_listed = removed.is_listed(table, "withdeleted" in asked.flags)
+    query = sa.select(table).where(is_listed).order_by(table.c.name)
     for key, column in (
         ("Names", table.c.name),
         ("Description", table.c.description),
@@ -250,6 +267,8 @@ def _accounts(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     ):
         if key in where:
             query = query.where(column.in_(where.values(key, lower=True)))
+    if "Flags" in where:
+        query = query.where(table.c.flags == account_flags(where, ""))
     direct, coordinators = map(_by_account, coordinated_accounts(asked.connection))
     with_associations = "withassoc" in asked.flags
     tied_rows: dict[str, list[Row]] = {}
@@ -266,6 +285,7 @@ def _accounts(asked: Asked) -> tuple[Iterable[str], list[Row]]:
             "Organization": account.organization,
             "Coordinators": ",".join(coordinators.get(account.name, ())),
             "DirectCoordinators": ",".join(direct.get(account.name, ())),
+            "Flags": account.flags,
         }
         if restricts and account.name not in tied_rows:
             continue
@@ -275,7 +295,7 @@ def _accounts(asked: Asked) -> tuple[Iterable[str], list[Row]]:
             shown.append(own)
         else:
             shown += [row | own for row in tied_rows.get(account.name, [dict[str, Any]()])]
-    fields = ("Description", "Organization", "Coordinators", "DirectCoordinators")
+    fields = ("Description", "Organization", "Coordinators", "DirectCoordinators", "Flags")
     if not with_associations:
         return ("Account", *fields), shown
     return (*ASSOCIATION_FIELDS, *fields), shown
@@ -304,9 +324,8 @@ def _wckeys(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     users = where.users("Users")
     shown = []
     for cluster_id, cluster in sorted(asked.clusters(), key=lambda pair: pair[1]):
-        query = sa.select(table).where(table.c.cluster_id == cluster_id).order_by(table.c.id)
-        if "withdeleted" not in asked.flags:
-            query = query.where(table.c.is_deleted == 0)
+        is_listed = removed.is_listed(table, "withdeleted" in asked.flags)
+        query = sa.select(table).where(table.c.cluster_id == cluster_id, is_listed)
         shown += [
             {
                 "WCKeys": row.name,
@@ -315,7 +334,7 @@ def _wckeys(asked: Asked) -> tuple[Iterable[str], list[Row]]:
                 "ID": row.id,
                 "is_default": row.is_default,
             }
-            for row in asked.connection.execute(query)
+            for row in asked.connection.execute(query.order_by(table.c.id))
             if (not names or row.name in names)
             and (not users or row.user in users)
             and (not ids or str(row.id) in ids)
@@ -326,7 +345,8 @@ def _wckeys(asked: Asked) -> tuple[Iterable[str], list[Row]]:
 
 def _clusters(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     table = schema.clusters
-    query = sa.select(table).where(table.c.is_deleted == 0).order_by(table.c.name)
+    is_listed = removed.is_listed(table, "withdeleted" in asked.flags)
+    query = sa.select(table).where(is_listed).order_by(table.c.name)
     shown = []
     for cluster in asked.connection.execute(query):
         if not conditions.is_cluster(cluster, asked.where):
@@ -354,7 +374,7 @@ def _clusters(asked: Asked) -> tuple[Iterable[str], list[Row]]:
             "ID": cluster.federation_id,
             "TRES": current.tres if current else "",
             "ClusterNodes": current.cluster_nodes if current else "",
-            "NodeCount": None,
+            "NodeCount": count(current.cluster_nodes) if current else 0,
         }
         shown.append(row)
     fields = ("ControlHost", "ControlPort", "RPC", "Classification", "Flags", "Federation",
@@ -365,9 +385,8 @@ def _clusters(asked: Asked) -> tuple[Iterable[str], list[Row]]:
 
 def _qos(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     table = schema.qos
-    query = sa.select(table).where(*conditions.of_qos(asked.where)).order_by(table.c.id)
-    if "withdeleted" not in asked.flags:
-        query = query.where(table.c.is_deleted == 0)
+    is_listed = removed.is_listed(table, "withdeleted" in asked.flags)
+    query = sa.select(table).where(is_listed, *conditions.of_qos(asked.where)).order_by(table.c.id)
     names = {row.id: row.name for row in asked.connection.execute(sa.select(table))}
     shown = []
     for qos in asked.connection.execute(query):
@@ -428,9 +447,8 @@ def _resources(asked: Asked) -> tuple[Iterable[str], list[Row]]:
             share_of = (clusters[share.cluster_id], share.allowed)
             cluster_shares.setdefault(share.resource_id, []).append(share_of)
     shown: list[Row] = []
-    for row in asked.connection.execute(sa.select(table).order_by(table.c.id)):
-        if row.is_deleted and "withdeleted" not in asked.flags:
-            continue
+    is_listed = removed.is_listed(table, "withdeleted" in asked.flags)
+    for row in asked.connection.execute(sa.select(table).where(is_listed).order_by(table.c.id)):
         if (names and row.name not in names) or (servers and row.server not in servers):
             continue
         if where.values("Clusters") and row.id not in cluster_shares:
@@ -449,58 +467,6 @@ def _resources(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     return fields, shown
 
 
-def _problems(asked: Asked) -> tuple[Iterable[str], list[Row]]:
-    """Accounts without users and users without accounts, for which submissions fail."""
-    accounts = asked.where.values("Accounts", lower=True)
-    users = asked.where.users("Users")
-    shown: list[Row] = []
-    for cluster_id, cluster in asked.clusters():
-        tree = Tree(asked.connection, cluster_id)
-        with_children = set(tree.children)
-        for row in tree.rows.values():
-            if not row["user"] and row["account"] != "root" and row["id"] not in with_children:
-                shown.append(
-                    {
-                        "Cluster": cluster,
-                        "Account": row["account"],
-                        "User": "",
-                        "Problem": "Account has no users",
-                    }
-                )
-        if asked.actor.is_operator:
-            shown += _rows_set_aside(asked, cluster_id, cluster)
-    fields = ("Cluster", "Account", "User", "Problem")
-    return fields, [
-        row
-        for row in shown
-        if (not accounts or row["Account"] in accounts) and (not users or row["User"] in users)
-    ]
-
-
-def _rows_set_aside(asked: Asked, cluster_id: int, cluster: str) -> Iterator[Row]:
-    """Yield events of the cluster's journal that could not be stored; only operators see them."""
-    table, jobs = schema.problem_rows, schema.jobs
-    of_job = (
-        (jobs.c.cluster_id == table.c.cluster_id)
-        & (jobs.c.job_id == table.c.job_id)
-        & (jobs.c.is_last == 1)
-    )
-    query = (
-        sa.select(table, jobs.c.account, jobs.c.user)
-        .outerjoin(jobs, of_job)
-        .where(table.c.cluster_id == cluster_id)
-        .order_by(table.c.id)
-    )
-    for row in asked.connection.execute(query):
-        whose = f" of job {row.job_id}" if row.job_id else ""
-        yield {
-            "Cluster": cluster,
-            "Account": row.account or "",
-            "User": row.user or "",
-            "Problem": f"Not stored: {row.kind}{whose} (record {row.sequence}): {row.error}",
-        }
-
-
 def _open_jobs(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     if not asked.actor.is_operator:
         raise refuse_denied()
@@ -517,7 +483,7 @@ LISTERS: dict[str, Callable[[Asked], tuple[Iterable[str], list[Row]]]] = {
     "tres": _tres,
     "transaction": change_rows.transactions,
     "event": history_rows.events,
-    "problem": _problems,
+    "problem": problem_listing.problems,
     "runawayjobs": _open_jobs,
     "wckey": _wckeys,
     "resource": _resources,

@@ -8,10 +8,13 @@ from typing import Any
 import sqlalchemy as sa
 
 from pyslurm_ng.base.numbers import INFINITE
-from pyslurm_ng.dbd import limits, schema
+from pyslurm_ng.dbd import limits, removed, schema
 from pyslurm_ng.model.assoc import Association, Qos, UserRecord
 
 ADMIN_LEVELS = {1: "None", 2: "Operator", 3: "Administrator"}
+
+USERS_ARE_COORDINATORS = "UsersAreCoords"
+"""The flag of an account whose users all coordinate it."""
 
 Row = dict[str, Any]
 
@@ -26,10 +29,7 @@ class Tree:
     def __init__(self, connection: sa.Connection, cluster_id: int) -> None:
         table = schema.associations
         query = sa.select(table).where(table.c.cluster_id == cluster_id, table.c.is_deleted == 0)
-        rows = [dict(row._mapping) for row in connection.execute(query)]
-        for row in rows:
-            row["limits"] = limits.load(row["limits"])
-        rows.sort(key=lambda row: (row["lineage"], row["partition"], row["id"]))
+        rows = in_order(_rows(connection, query))
         self.rows: dict[int, Row] = {row["id"]: row for row in rows}
         self._by_names = {_names(row): row for row in rows}
         self.children: dict[int, list[int]] = {}
@@ -107,7 +107,7 @@ class Tree:
         return ""
 
     def limits_of(self, row: Row) -> limits.Stored:
-        """Return the association's limits; Max limits that it lacks are the parent's."""
+        """Return its limits and priority; Max limits and the priority may be the parent's."""
         known = self._limits.get(row["id"])
         if known is not None:
             return known
@@ -118,6 +118,8 @@ class Tree:
             for spec in limits.ASSOCIATION_LIMITS:
                 if spec.is_inherited and spec.name in inherited:
                     own_limits.setdefault(spec.name, inherited[spec.name])
+            if "Priority" in inherited:
+                own_limits.setdefault("Priority", inherited["Priority"])
         self._limits[row["id"]] = own_limits
         return own_limits
 
@@ -141,6 +143,27 @@ class Tree:
             comment=row["comment"],
             usage_reset_us=row["usage_reset_us"],
         )
+
+
+def in_order(rows: list[Row]) -> list[Row]:
+    """Return associations as sacctmgr lists them."""
+    return sorted(rows, key=lambda row: (row["lineage"], row["partition"], row["id"]))
+
+
+def removed_rows(connection: sa.Connection, cluster_id: int) -> list[Row]:
+    """Return the associations of a cluster that were removed and are still listed."""
+    table = schema.associations
+    query = sa.select(table).where(
+        table.c.cluster_id == cluster_id, table.c.is_deleted == removed.DELETED
+    )
+    return _rows(connection, query)
+
+
+def _rows(connection: sa.Connection, query: sa.Select[Any]) -> list[Row]:
+    rows = [dict(row._mapping) for row in connection.execute(query)]
+    for row in rows:
+        row["limits"] = limits.load(row["limits"])
+    return rows
 
 
 def _names(row: Row) -> tuple[str, str, str]:
@@ -187,21 +210,67 @@ def accounts_below(connection: sa.Connection, accounts: Iterable[str]) -> set[st
 def coordinated_accounts(
     connection: sa.Connection,
 ) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Return the accounts of each coordinator in their order: as recorded, and with those below."""
-    own: dict[str, list[str]] = {}
+    """Return the accounts of each coordinator in their order: as recorded, and with those below.
+
+    What users coordinate because they are in an account is among the latter only.
+    """
+    own = _of_users(connection, named_coordinators())
+    everywhere = _of_users(connection, all_coordinators())
+    return own, {
+        user: sorted(accounts_below(connection, names)) for user, names in everywhere.items()
+    }
+
+
+def named_coordinators() -> sa.Select[Any]:
+    """Return the query for users and the accounts that they were made coordinators of."""
     pairs = schema.coordinators
-    query = sa.select(pairs.c.account, pairs.c.user).order_by(pairs.c.account)
-    for account, user in connection.execute(query):
-        own.setdefault(user, []).append(account)
-    return own, {user: sorted(accounts_below(connection, names)) for user, names in own.items()}
+    return sa.select(pairs.c.user, pairs.c.account)
+
+
+def all_coordinators() -> sa.CompoundSelect[Any]:
+    """Return the same query with the users of accounts whose users are all coordinators."""
+    accounts, clusters, tied = schema.accounts, schema.clusters, schema.associations
+    of_members = (
+        sa.select(tied.c.user, tied.c.account)
+        .select_from(accounts)
+        .join(clusters, sa.true())
+        # Its cluster is named so that the index of names finds an association.
+        .join(tied, sa.and_(tied.c.cluster_id == clusters.c.id, tied.c.account == accounts.c.name))
+        .where(
+            accounts.c.flags == USERS_ARE_COORDINATORS,
+            accounts.c.is_deleted == 0,
+            tied.c.is_deleted == 0,
+            tied.c.user != "",
+        )
+    )
+    return named_coordinators().union(of_members)
+
+
+def _of_users(
+    connection: sa.Connection,
+    query: sa.Select[Any] | sa.CompoundSelect[Any],
+) -> dict[str, list[str]]:
+    accounts_of: dict[str, list[str]] = {}
+    for user, account in sorted((row[0], row[1]) for row in connection.execute(query)):
+        accounts_of.setdefault(user, []).append(account)
+    return accounts_of
 
 
 def user_records(
-    connection: sa.Connection, cluster_id: int, names: list[str] | None = None
+    connection: sa.Connection,
+    cluster_id: int,
+    names: list[str] | None = None,
+    *,
+    with_deleted: bool = False,
 ) -> list[UserRecord]:
-    """Return users with their default account on this cluster and what they coordinate."""
+    """Return users with their default account on this cluster and what they coordinate.
+
+    Args:
+        names: only these.
+        with_deleted: also users that were removed.
+    """
     table, tied = schema.users, schema.associations
-    query = sa.select(table).where(table.c.is_deleted == 0).order_by(table.c.name)
+    query = sa.select(table).where(removed.is_listed(table, with_deleted)).order_by(table.c.name)
     if names is not None:
         query = query.where(table.c.name.in_(names))
     defaults = dict(
@@ -212,7 +281,7 @@ def user_records(
         ).all()
     )
     keys, default_keys = _wckeys(connection, cluster_id)
-    coordinated, _ = coordinated_accounts(connection)
+    coordinated = _of_users(connection, all_coordinators())
     return [
         UserRecord(
             name=row.name,

@@ -124,5 +124,5 @@ def _licenses(
 def _removed(  # type: ignore[no-untyped-def]
     connection: sa.Connection, table: sa.Table, column, since: int, *where
 ) -> list:  # type: ignore[type-arg]
-    query = sa.select(column).where(table.c.is_deleted == 1, table.c.version > since, *where)
+    query = sa.select(column).where(table.c.is_deleted != 0, table.c.version > since, *where)
     return list(connection.execute(query).scalars())

@@ -72,7 +72,7 @@ cdef extern from "process_start.h":
 
 _STAGES = (
     "", "fork", "cgroup", "affinity", "memory policy", "limits", "files", "groups", "gid", "uid",
-    "chdir", "exec", "open",
+    "chdir", "exec", "open", "keyring",
 )  # fmt: skip
 
 

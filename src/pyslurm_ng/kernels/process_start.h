@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
+#include <linux/keyctl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -36,7 +37,7 @@
 
 enum psng_stage { PSNG_OK, PSNG_FORK, PSNG_CGROUP, PSNG_AFFINITY, PSNG_MEMORY, PSNG_LIMITS,
                   PSNG_FILES, PSNG_GROUPS, PSNG_GID, PSNG_UID, PSNG_CHDIR, PSNG_EXEC,
-                  PSNG_OPEN };
+                  PSNG_OPEN, PSNG_KEYRING };
 
 #define PSNG_MOST_OPENS 4
 
@@ -104,11 +105,32 @@ static int psng_limits(struct psng_start *s)
     return 0;
 }
 
+/* A session keyring is inherited, so all users' programs would have that of the daemon's own session
+ * in common, and could read each other's keys there. One that PAM has made for the user stays.
+ * Kernels and containers without keyrings refuse, and then nothing is inherited, either.
+ * Returns -1 where the daemon's user may have no more keys, so that the session is still in common.
+ */
+static int psng_own_keyring(struct psng_start *s)
+{
+    static const char kind[] = "keyring;";  /* its owner follows */
+    char text[256] = "";
+    long ring = syscall(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_SESSION_KEYRING, 0);
+    if (ring >= 0 && syscall(SYS_keyctl, KEYCTL_DESCRIBE, ring, text, sizeof text - 1) > 0
+        && !strncmp(text, kind, strlen(kind))
+        && strtoul(text + strlen(kind), NULL, 10) == (unsigned long)s->uid)
+        return 0;
+    if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) >= 0)
+        return 0;
+    return errno == EDQUOT || errno == ENOMEM ? -1 : 0;
+}
+
 static int psng_identity(struct psng_start *s)
 {
     uid_t r, e, v;
+    int is_common;
     if (s->uid < 0)
         return 0;
+    is_common = psng_own_keyring(s);
     /* The raw calls: a child that shares our memory must not meet glibc's signalling of other
        threads. */
     if (syscall(SYS_setgroups, s->group_count, s->groups))
@@ -125,6 +147,11 @@ static int psng_identity(struct psng_start *s)
         errno = EPERM;
         return psng_fail(s, PSNG_UID);
     }
+    /* The user's own keys are counted then, and only that user's programs do not begin. */
+    if (is_common && syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0)
+        return psng_fail(s, PSNG_KEYRING);
+    /* As after a login: the user's own keys are found from the session. */
+    syscall(SYS_keyctl, KEYCTL_LINK, KEY_SPEC_USER_KEYRING, KEY_SPEC_SESSION_KEYRING);
     /* Until exec we share our parent's memory: the user must not read it, with any
      * fs.suid_dumpable.
      */

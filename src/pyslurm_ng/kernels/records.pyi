@@ -47,3 +47,54 @@ def sql_values(
     rows: Iterable[dict[str, Any]], names: tuple[str, ...], most: int, backslashes: bool
 ) -> list[str]:
     """Return rows as `(value,...),...` for MariaDB, in texts of at most so many bytes."""
+
+def fits(
+    row: dict[str, Any],
+    texts: tuple[str, ...],
+    lengths: tuple[int, ...],
+    numbers: tuple[str, ...],
+    most: int,
+) -> bool:
+    """Return whether each text is as long as its column at most, and all together as `most`.
+
+    Lengths are in characters. A value of another type, and a number of more than 64 bits, does not
+    fit.
+    """
+
+class Part:
+    """What records put in one place of a text."""
+
+class Remembered(Part):
+    """A text that many records have in common; None of `usual` stands for what `own` returns."""
+
+    def __init__(
+        self,
+        places: tuple[int, ...],
+        usual: Callable[..., bytes | None],
+        own_places: tuple[int, ...] = (),
+        own: Callable[..., bytes] | None = None,
+    ) -> None: ...
+
+class Number(Part):
+    """A number between two texts: the first of some fields that is not 0, divided by `unit`."""
+
+    def __init__(self, lead: bytes, places: tuple[int, ...], unit: int, tail: bytes) -> None: ...
+
+class Text(Part):
+    """A text as JSON, its slashes escaped; `quote` returns one that needs other escapes."""
+
+    def __init__(self, lead: bytes, place: int, quote: Callable[[str], str]) -> None: ...
+
+class StepOfJob(Part):
+    """The SLUID of a job's newest record and the job's id, between three texts."""
+
+    def __init__(
+        self, lead: bytes, places: tuple[int, ...], between: bytes, tail: bytes
+    ) -> None: ...
+
+class RecordTexts:
+    """Texts of packed records, most parts of which many records have in common."""
+
+    def __init__(self, blob: bytes, parts: Iterable[Part], end: bytes, between: bytes) -> None: ...
+    def next(self, count: int) -> bytes:
+        """Return the texts of the next records, at most `count`; b"" after the last one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from pyslurm_ng.base.tres import Gres, TresError, parse_gres
 
@@ -92,7 +93,13 @@ def requested_tres(
 
 def tres_text(counts: Mapping[str, int]) -> str:
     """Return `name=amount,...` in alphabetical order of the words, zeros left out."""
-    return ",".join(sorted(f"{name}={amount}" for name, amount in counts.items() if amount))
+    return _text_of(tuple(counts.items()))
+
+
+@lru_cache(1024)
+def _text_of(counts: tuple[tuple[str, int], ...]) -> str:
+    # Few jobs of a site differ in what they hold, and each is written several times.
+    return ",".join(sorted([f"{name}={amount}" for name, amount in counts if amount]))
 
 
 def allocated_tres(

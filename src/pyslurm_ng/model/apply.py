@@ -12,6 +12,7 @@ from typing import Any, cast
 from . import events as ev
 from .appliers import (
     accounting as _accounting,
+    buffers as _buffers,
     configuration as _configuration,
     control as _control,
     crontabs as _crontabs,
@@ -41,6 +42,7 @@ def apply_all(cluster: Cluster, events: Iterable[ev.AnyEvent]) -> None:
 # Importing these modules registers their functions.
 _SUBJECTS = (
     _accounting,
+    _buffers,
     _configuration,
     _control,
     _crontabs,

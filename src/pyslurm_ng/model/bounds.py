@@ -119,4 +119,6 @@ WordOfArgv = Annotated[str, Meta(max_length=131_072)]
 MOST_WORDS_OF_ARGV = 65536
 MOST_CONTAINER_OPTIONS = 32
 """exec(2) takes 2 MiB of arguments, with the pointers to them: these, of 24 characters each."""
+MOST_TRAFFIC = 8
+"""TRES of networks and file systems whose traffic a step counts."""
 MOST_RLIMITS = 10

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from pyslurm_ng.base.numbers import NO_VAL
 
+from . import task_ranges
 from .cluster import Cluster
 from .duty import DutyKind
 from .gres_parts import held_parts, hold
@@ -188,6 +189,12 @@ def _check_programs(cluster: Cluster) -> list[str]:
         job = cluster.jobs.get(job_id)
         if job is None or not is_completing(job):
             broken.append(f"job {job_id}: its epilog runs but it is not completing")
+    for job_id, buffer in cluster.buffers.items():
+        job = cluster.jobs.get(job_id)
+        if job is None:
+            broken.append(f"job {job_id}: it is unknown but has a burst buffer")
+        elif task_ranges.count(job.array_pending) > 1 and buffer.holds_room:
+            broken.append(f"job {job_id}: several tasks have one burst buffer")
     return broken
 
 

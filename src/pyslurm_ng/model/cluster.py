@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from .accepted import AcceptedDecoder
 from .assoc import Association, AssocIndex, OwnerUsage, Qos, UserRecord
+from .buffer import Buffer, BufferState
 from .crontab import Crontab
 from .duty import Duty
 from .job import Job, is_completing
@@ -71,6 +72,7 @@ class ClusterImage(Struct, array_like=True, gc=False):
     triggers: tuple[Trigger, ...] = ()
     last_trigger_id: int = 0
     crontabs: tuple[Crontab, ...] = ()
+    buffers: tuple[Buffer, ...] = ()
 
 
 IMAGE_FORMAT = 1
@@ -110,6 +112,7 @@ class Cluster:
         self.triggers: dict[int, Trigger] = {}
         self.last_trigger_id = 0
         self.crontabs: dict[int, Crontab] = {}  # by uid
+        self.buffers: dict[int, Buffer] = {}  # by job id: burst buffers
         # What the controller owes jobs: they configure or complete until its program has ended.
         self.programs = 0  # RUNS_* bits
         self.prologs: dict[int, None] = {}
@@ -195,6 +198,7 @@ class Cluster:
                 triggers=tuple(self.triggers.values()),
                 last_trigger_id=self.last_trigger_id,
                 crontabs=tuple(self.crontabs.values()),
+                buffers=tuple(self.buffers.values()),
             )
         )
 
@@ -235,7 +239,7 @@ class Cluster:
             # holes in memory.
             job = _job_decoder.decode(raw_job)
             cluster.jobs[job.job_id] = job
-            cluster.shared.share(job)
+            cluster.shared.share(job)  # beside the next one's values, not when all are there
         cluster.partitions = {partition.name: partition for partition in image.partitions}
         cluster.assocs = {assoc.assoc_id: assoc for assoc in image.assocs}
         cluster.qos = {qos.name: qos for qos in image.qos}
@@ -246,6 +250,7 @@ class Cluster:
         cluster.usage = {(used.kind, used.owner): used for used in image.usage}
         cluster.triggers = {trigger.trigger_id: trigger for trigger in image.triggers}
         cluster.crontabs = {crontab.uid: crontab for crontab in image.crontabs}
+        cluster.buffers = {buffer.job_id: buffer for buffer in image.buffers}
         cluster.prologs = dict.fromkeys(image.prologs)
         cluster.epilogs = dict.fromkeys(image.epilogs)
         for uid, request_id, at_us, body in image.replies:
@@ -282,7 +287,6 @@ class Cluster:
 
     def index_job(self, job: Job) -> None:
         """Enter one job into all indexes; the caller still counts its use of nodes."""
-        self.shared.share(job)
         self.job_index.enter(job)
         self.job_counts.count_tasks(job)
         if job.job_id not in self.job_index.active:
@@ -307,6 +311,11 @@ class Cluster:
         is_active = job.job_id in active
         if was_active != is_active:
             self.job_counts.count_active(job, 1 if is_active else -1)
+
+    def waits_for_buffer(self, job_id: int) -> bool:
+        """Return whether a pending job's burst buffer is not staged in."""
+        buffer = self.buffers.get(job_id)
+        return buffer is not None and buffer.state != BufferState.STAGED_IN
 
     def licenses_left(self, name: str) -> int:
         """Return how many of a licence are free here; below 0 if too many are in use."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pyslurm_ng.base.numbers import NO_VAL
 
 from .assoc import Association, OwnerUsage, Qos, UserRecord
+from .buffer_events import BufferChanged as BufferChanged
 from .crontab_events import CrontabChanged as CrontabChanged
 from .event import Event as Event
 from .job import Dependency, JobRequest, LostRun, NodeAlloc, Step, Usage
@@ -151,10 +152,15 @@ class JobSuspended(Event, tag=8, frozen=True, array_like=True, gc=False):
 
 
 class JobResumed(Event, tag=9, frozen=True, array_like=True, gc=False):
-    """A suspended job runs again."""
+    """A suspended job runs again.
+
+    With `moves_suspend_us` this is the job's `suspend_us` from now on; events of older journals
+    leave it, and are played as they were then.
+    """
 
     job_id: int
     first_duty_id: int
+    moves_suspend_us: bool = False
 
 
 class JobSignalled(Event, tag=10, frozen=True, array_like=True, gc=False):
@@ -171,6 +177,7 @@ class JobSignalled(Event, tag=10, frozen=True, array_like=True, gc=False):
     marks: int = 0
     kill_us: int = 0
     node_ids: tuple[int, ...] = ()  # empty: all the job's
+    cancelled_by: int = NO_VAL  # who ended this step by scancel
 
 
 class JobCompleting(Event, tag=11, frozen=True, array_like=True, gc=False):
@@ -558,4 +565,5 @@ AnyEvent = (
     | NodesDeleted
     | CrontabChanged
     | NodesPowered
+    | BufferChanged
 )

@@ -14,6 +14,7 @@ from pyslurm_ng.base.sluid import record_sluid
 from .bounds import (
     MOST_CONTAINER_OPTIONS,
     MOST_RLIMITS,
+    MOST_TRAFFIC,
     MOST_WORDS_OF_ARGV,
     Amount,
     ArrayText,
@@ -202,6 +203,20 @@ class NodeAlloc(Struct, array_like=True, frozen=True, gc=False):
         return self.cpus - self.idle_cpus
 
 
+class Traffic(Struct, array_like=True, frozen=True, gc=False):
+    """The bytes that a step's nodes moved over a network or file system, by any process."""
+
+    tres: NameText  # ic/ofed, ic/sysfs, fs/lustre
+    read: Amount = 0  # in all
+    written: Amount = 0
+    max_read: Amount = 0  # on one node
+    max_read_node: NameText = ""
+    max_read_task: Number32OrNone = 0  # the first one there
+    max_written: Amount = 0
+    max_written_node: NameText = ""
+    max_written_task: Number32OrNone = 0
+
+
 class Usage(Struct, array_like=True, frozen=True, gc=False):
     """What a step used, summed or maximal over its tasks; times in microseconds, sizes in KiB.
 
@@ -245,6 +260,7 @@ class Usage(Struct, array_like=True, frozen=True, gc=False):
     max_gpu_mem_task: Number32OrNone = 0
     ave_gpu_mem_kib: Amount = 0
     energy_j: Amount = 0
+    traffic: Annotated[tuple[Traffic, ...], Meta(max_length=MOST_TRAFFIC)] = ()
 
 
 class Step(Struct, array_like=True, gc=False):
@@ -281,6 +297,8 @@ class Step(Struct, array_like=True, gc=False):
     suspended_us: int = 0
     end_state: int = 3  # JobState its finished nodes reported; COMPLETED while all went well
     ports: tuple[int, ...] = ()  # reserved on all its nodes
+    cancelled_by: int = NO_VAL  # who ended it by scancel, while its job goes on
+    container_id: str = ""
 
 
 class _NoSteps(dict[int, Step]):
@@ -377,7 +395,7 @@ class Job(Struct, array_like=True, gc=False):
     begin_us: int = 0
     start_us: int = 0
     end_us: int = 0
-    suspend_us: int = 0  # when it was last suspended
+    suspend_us: int = 0  # when it was last suspended or resumed
     suspended_us: int = 0  # how long before that, in all
     last_eval_us: int = 0
     dependencies: tuple[Dependency, ...] = ()

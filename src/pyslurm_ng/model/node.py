@@ -161,6 +161,7 @@ class Node(Struct, array_like=True):
         0  # when a node that was told to boot must be here again; 0: it was not told
     )
     power_us: int = 0  # when it was last begun to power it up or down
+    drains_to_reboot: bool = False  # the drain is that of `reboot ASAP`, and ends with it
 
 
 def topology_setting(node: Node) -> str:

@@ -75,6 +75,19 @@ class Partition(Struct, array_like=True, frozen=True, gc=False):
         weights = self.tres_billing_weights
         return f"{self.billing_rule};{weights}" if self.billing_rule and weights else weights
 
+    def admits_account(self, account: str) -> bool:
+        """Return whether jobs of an account may run here."""
+        return _admits(account, self.allow_accounts, self.deny_accounts)
+
+    def admits_qos(self, qos: str) -> bool:
+        """Return whether jobs of a QOS may run here."""
+        return _admits(qos, self.allow_qos, self.deny_qos)
+
+
+def _admits(name: str, allowed: tuple[str, ...], denied: tuple[str, ...]) -> bool:
+    """As in Slurm, a list of denied accounts or QOS has no effect beside one of allowed ones."""
+    return name in allowed if allowed else name not in denied
+
 
 def opened(partition: Partition, qos: Qos | None) -> Partition:
     """Return a partition as jobs of a QOS see it: without the limits that the QOS lifts."""

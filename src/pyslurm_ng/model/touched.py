@@ -27,6 +27,7 @@ _ONE_JOB = (
     ev.JobEnded,
     ev.PrologEnded,
     ev.EpilogEnded,
+    ev.BufferChanged,
 )
 # Events about one job that also change what its nodes have in use.
 _JOB_AND_NODES = (

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
 
-from .job import Usage
+from .job import Traffic, Usage
 
 # Extremes: the field of the value, and whether the larger one counts. Its place is kept with it.
 _EXTREMES = (
@@ -38,7 +40,7 @@ def merge(left: Usage | None, right: Usage) -> Usage:
     if left is None:
         return right
     tasks = left.ntasks + right.ntasks
-    values: dict[str, int | str] = {
+    values: dict[str, Any] = {
         "user_us": min(left.user_us + right.user_us, _MOST),
         "system_us": min(left.system_us + right.system_us, _MOST),
         "ntasks": tasks,
@@ -53,15 +55,40 @@ def merge(left: Usage | None, right: Usage) -> Usage:
     for name in _AVERAGES:
         both = getattr(left, name) * left.ntasks + getattr(right, name) * right.ntasks
         values[name] = both // tasks if tasks else 0
-    return Usage(**values)  # type: ignore[arg-type]
+    values["traffic"] = _merged_traffic(left.traffic, right.traffic)
+    return Usage(**values)
 
 
-def _columns_of_energy(usage: Usage | None) -> dict[str, str]:
-    """Return the columns of a step of which nothing but energy is known."""
-    energy_j = usage.energy_j if usage else 0
+def _merged_traffic(left: tuple[Traffic, ...], right: tuple[Traffic, ...]) -> tuple[Traffic, ...]:
+    """Return the traffic of two sets of nodes together."""
+    by_tres = {moved.tres: moved for moved in left}
+    for more in right:
+        moved = by_tres.get(more.tres)
+        by_tres[more.tres] = more if moved is None else _both(moved, more)
+    return tuple(by_tres.values())
+
+
+def _both(left: Traffic, right: Traffic) -> Traffic:
+    reader = left if left.max_read >= right.max_read else right
+    writer = left if left.max_written >= right.max_written else right
+    return Traffic(
+        tres=left.tres,
+        read=min(left.read + right.read, _MOST),
+        written=min(left.written + right.written, _MOST),
+        max_read=reader.max_read,
+        max_read_node=reader.max_read_node,
+        max_read_task=reader.max_read_task,
+        max_written=writer.max_written,
+        max_written_node=writer.max_written_node,
+        max_written_task=writer.max_written_task,
+    )
+
+
+@lru_cache(64)
+def _columns_of_energy(energy_j: int, tasks: int) -> Mapping[str, str]:
+    """Return the columns of a step of which nothing but energy is known: mostly, that it is 0."""
     known = {
-        "in_ave": energy_j // max(1, usage.ntasks if usage else 0), "in_tot": energy_j,
-        "out_ave": 0, "out_tot": 0,
+        "in_ave": energy_j // max(1, tasks), "in_tot": energy_j, "out_ave": 0, "out_tot": 0,
     }  # fmt: skip
     return {
         f"tres_usage_{way}_{what}": f"energy={known[f'{way}_{what}']}"
@@ -72,14 +99,22 @@ def _columns_of_energy(usage: Usage | None) -> dict[str, str]:
     }
 
 
-def usage_columns(usage: Usage | None) -> dict[str, str]:
+def usage_from(fields: Sequence[Any]) -> Usage:
+    """Return the usage of a message as a command reads it, a list of its fields."""
+    *plain, last = fields
+    if not isinstance(last, (list, tuple)):
+        return Usage(*fields)  # of an older slurmd
+    return Usage(*[*plain, tuple(Traffic(*moved) for moved in last)])
+
+
+def usage_columns(usage: Usage | None) -> Mapping[str, str]:
     """Return the sixteen `tres_usage_*` columns of a step as `name=amount` lists.
 
     CPU time is in milliseconds, sizes in bytes, as Slurm's data parser gives them.
     Without samples (the step ended before the first poll) only energy is known, as in Slurm.
     """
     if usage is None or not (usage.max_rss_kib or usage.max_vmsize_kib):
-        return _columns_of_energy(usage)
+        return _columns_of_energy(usage.energy_j if usage else 0, usage.ntasks if usage else 0)
     tasks = max(1, usage.ntasks)
     most = [
         ("mem", usage.max_rss_kib * 1024, usage.max_rss_node, usage.max_rss_task),
@@ -114,7 +149,7 @@ def usage_columns(usage: Usage | None) -> dict[str, str]:
     written = usage.max_disk_write
     out_node = usage.max_disk_write_node
     out = {"energy": 0, "fs/disk": written}
-    columns: dict[str, Mapping[str, int | str]] = {
+    columns: dict[str, dict[str, Any]] = {
         "in_ave": means,
         "in_max": highest,
         "in_max_node": nodes,
@@ -132,7 +167,28 @@ def usage_columns(usage: Usage | None) -> dict[str, str]:
         "out_min_task": {"fs/disk": usage.max_disk_write_task},
         "out_tot": {"energy": 0, "fs/disk": usage.ave_disk_write * tasks},
     }
+    _add_traffic(columns, usage.traffic, tasks)
     return {
         f"tres_usage_{name}": ",".join(f"{key}={value}" for key, value in sorted(pairs.items()))
         for name, pairs in columns.items()
     }
+
+
+def _add_traffic(
+    columns: dict[str, dict[str, Any]], traffic: tuple[Traffic, ...], tasks: int
+) -> None:
+    """Add what nodes moved; what they have at most is told with their first task."""
+    for moved in traffic:
+        for way, total, most, node, task in (
+            ("in", moved.read, moved.max_read, moved.max_read_node, moved.max_read_task),
+            (
+                "out", moved.written, moved.max_written, moved.max_written_node,
+                moved.max_written_task,
+            ),
+        ):  # fmt: skip
+            columns[f"{way}_ave"][moved.tres] = total // tasks
+            columns[f"{way}_tot"][moved.tres] = total
+            for what in ("max", "min"):
+                columns[f"{way}_{what}"][moved.tres] = most
+                columns[f"{way}_{what}_node"][moved.tres] = node
+                columns[f"{way}_{what}_task"][moved.tres] = task

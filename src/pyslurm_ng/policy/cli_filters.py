@@ -21,6 +21,11 @@ _SETUP, _PRE, _POST = "slurm_cli_setup_defaults", "slurm_cli_pre_submit", "slurm
 Tell = Callable[[int, str], None]
 
 
+def _json(values: dict[str, Any]) -> bytes:
+    """Return JSON as Slurm writes it, on one line."""
+    return json.dumps(values, separators=(",", ":")).replace("/", "\\/").encode()
+
+
 class Options(Protocol):
     """The options of one component."""
 
@@ -63,7 +68,7 @@ class _Script(LuaScript):
         """Add what filters see."""
         slurm[b"CLUSTER_NAME"] = self._cluster_name.encode()
         slurm[b"json_cli_options"] = lambda *_: self._json_options()
-        slurm[b"json_env"] = lambda *_: json.dumps(dict(os.environ)).encode()
+        slurm[b"json_env"] = lambda *_: _json({**os.environ})
         slurm[b"cli_store"] = self._store
         slurm[b"cli_retrieve"] = lambda key: self._stored.get(key)
 
@@ -75,7 +80,7 @@ class _Script(LuaScript):
         if options is None:
             return b"{}"
         words = options.get("argv")
-        return json.dumps({**options.given(), "argv": [*words.values()]}).encode()
+        return _json({**dict(sorted(options.given().items())), "argv": [*words.values()]})
 
 
 class LuaFilter:

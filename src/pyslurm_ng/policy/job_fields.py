@@ -8,10 +8,12 @@ Source: what fields a script finds under Slurm 22.05, with which values.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from pyslurm_ng.base import hostlist
 from pyslurm_ng.base.numbers import (
     NO_VAL,
     NO_VAL16,
@@ -40,6 +42,7 @@ from pyslurm_ng.base.numbers import (
 )
 from pyslurm_ng.policy import constants
 
+_MOST_NAMES = 100_000
 Request: TypeAlias = dict[str, Any]
 Value: TypeAlias = "str | int | bool | list[str] | None"
 
@@ -75,6 +78,19 @@ def _text(key: str) -> Field:
 
     def write(request: Request, value: str | None) -> None:
         _put(request, key, value or "", "")
+
+    return Field(lambda request: request.get(key) or None, write, is_text=True)
+
+
+def _nodes(key: str) -> Field:
+    """Return a field of node names, which are folded as commands fold them."""
+
+    def write(request: Request, value: str | None) -> None:
+        names = value or ""
+        if "," in names:
+            with contextlib.suppress(hostlist.HostlistError):
+                names = hostlist.fold_sorted(hostlist.unique(hostlist.expand(names, _MOST_NAMES)))
+        _put(request, key, names, "")
 
     return Field(lambda request: request.get(key) or None, write, is_text=True)
 
@@ -264,8 +280,9 @@ def _read_min_cpus(request: Request) -> int:
 def _write_min_cpus(request: Request, value: int | None) -> None:
     """Ask for so many CPUs in all: more tasks, since a request has no other total."""
     each = max(1, request.get("cpus_per_task", 0))
-    if value is not None and value != NO_VAL:
-        _put(request, "ntasks", max(request.get("ntasks", 0), -(-value // each)), 0)
+    most = max(1, request.get("ntasks", 0), request.get("nodes_min", 0))
+    if value is not None and value != NO_VAL and value > most * each:
+        _put(request, "ntasks", -(-value // each), 0)
 
 
 # Generic resources --------------------------------------------------------------------------------
@@ -359,7 +376,7 @@ FIELDS: dict[str, Field] = {
     "delay_boot": Field(_read_delay_boot, _write_delay_boot),
     "dependency": _text("dependency"),
     "end_time": _fixed(0),
-    "exc_nodes": _text("exclude"),
+    "exc_nodes": _nodes("exclude"),
     "extra": _text("extra"),
     "features": _text("constraint"),
     "gres": _tres("gres", "gpus_per_node"),

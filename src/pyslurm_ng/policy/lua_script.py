@@ -26,6 +26,7 @@ from pyslurm_ng.policy.description import (
     VERBOSE,
     Said,
 )
+from pyslurm_ng.policy.lua_commands import complete_library
 
 MOST_MEMORY = 256 << 20
 """Bytes that a script's Lua may have: a script that eats memory gets an error from it."""
@@ -167,6 +168,7 @@ class LuaScript:
             self._lua.eval(b"function(code, ...) return load(code, '=slurm', 't')(...) end"),
             _PRELUDE, self._log, self._tell, _minutes,
         )  # fmt: skip
+        complete_library(self._lua)
         if code.startswith(b"#"):
             code = b"--" + code
         loaded = self._run(self._made[b"load"], code, b"@" + os.fsencode(self.path))

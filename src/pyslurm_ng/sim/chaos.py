@@ -16,6 +16,7 @@ from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.starts.preparation import preparation
 from pyslurm_ng.ctld.scheduling.scheduler import PlanFunction
 from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.buffer import BufferState
 from pyslurm_ng.sim.chaos_nodes import POLL_US, NodeDaemons
 from pyslurm_ng.sim.chaos_users import Users
 from pyslurm_ng.sim.checks import (
@@ -140,6 +141,7 @@ class Chaos(Life):
         self._batches += 1
         if self._batches % self.check_every == 0:
             check_cluster(controller.cluster)
+            controller.buffers.check()
 
     def _program(self) -> tuple[int, int]:
         """Return how long a program of the controller takes, and how it ends."""
@@ -150,6 +152,7 @@ class Chaos(Life):
 
     def _crash_controller(self) -> None:
         self._alive().runner.stop()
+        self._alive().buffers.stop()
         kept = self.payloads + self._alive().journal.crash()
         self.crashes += 1
         self.controller = None
@@ -200,6 +203,8 @@ class Chaos(Life):
         if self.controller is None or not self.users.are_answered:
             return False
         cluster = self.controller.cluster
+        if any(buffer.state != BufferState.COMPLETE for buffer in cluster.buffers.values()):
+            return False
         return not cluster.job_index.pending and not cluster.job_index.active
 
     def _judge(self) -> None:

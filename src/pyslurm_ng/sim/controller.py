@@ -31,6 +31,7 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.states import NodeState
 from pyslurm_ng.sched.frame.policy import Policy, policy
+from pyslurm_ng.sim.buffers import SimBuffers
 from pyslurm_ng.sim.disk import MemoryJournal
 from pyslurm_ng.sim.programs import Fate, Silence, SimPrograms, at_once
 from pyslurm_ng.sim.world import World
@@ -142,6 +143,7 @@ class SimController:
         self.writer.observe(self.het.applied, is_brittle=True)
         self.het.begin()
         self.runner = SimPrograms(world, fate)
+        self.buffers = SimBuffers(world, self.writer, fate)
         programs = JobPrograms(
             self.writer,
             conf,
@@ -149,8 +151,10 @@ class SimController:
             now_us=lambda: world.now_us,
             log=Silence(),
             notify=lambda job_id, text: None,
+            buffers=self.buffers,
         )
         self.writer.observe(programs.applied, is_brittle=True)
+        self.buffers.begin(conf)
         programs.begin()
 
     def _durable(self, sequence: int) -> None:

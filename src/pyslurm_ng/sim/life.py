@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.ctld.rules.buffers.directives import LUA
 from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.sim.checks import Ledger, Violation
@@ -41,7 +42,9 @@ class Life:
     def request(self, number: int, mark: str) -> JobRequest:
         """Return what a user asks for."""
         chance = self.world.random
+        has_buffer = self.conf.burst_buffer_type == LUA and chance.random() < 0.7
         return JobRequest(
+            burst_buffer="#BB_LUA pool=fast capacity=3" if has_buffer else "",
             name=f"job{number % 3}",
             comment=mark,
             ntasks=chance.choice((1, 1, 2, 6)),

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
+
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.hostlist import HostlistError, expand, expand_of_user
 from pyslurm_ng.base.numbers import (
@@ -77,13 +79,15 @@ def create(
         step_id = job.next_step_id
         if step_id >= conf.max_step_count:
             return Reject(Errno.ESLURM_STEP_LIMIT)
-    candidates = _candidates(cluster, job, message, step_id)
+    if len(message.task_nodes) > conf.max_tasks_per_node * len(job.nodes):
+        return Reject(Errno.ESLURM_BAD_TASK_COUNT)  # before each name is looked for
+    candidates = _candidates(cluster, job, message)
     if isinstance(candidates, Reject):
         return candidates
     need = _need(cluster, job, message, candidates, conf)
     if isinstance(need, Reject):
         return need
-    step_place = _step_place(cluster, job, need, candidates)
+    step_place = _step_place(cluster, job, need, candidates, _prefers_idle(message))
     if isinstance(step_place, Reject):
         return step_place
     if max(map(len, step_place.tasks)) > conf.max_tasks_per_node:
@@ -93,6 +97,20 @@ def create(
         return ports
     step = _step(job, message, need, step_place, now_us, ports, step_id)
     return step, _granted(cluster, job, step, message, step_place, conf)
+
+
+def compact(message: CreateStep) -> CreateStep:
+    """Return a request without names that no task needs, and each name as one object.
+
+    It is kept as long as the step waits and runs, and is charged only for what came over the wire.
+    """
+    if not message.task_nodes:
+        return message
+    known: dict[str, str] = {}
+    names = message.task_nodes[: message.ntasks or None]
+    return msgspec.structs.replace(
+        message, task_nodes=[known.setdefault(name, name) for name in names]
+    )
 
 
 def node_address(node: Node) -> tuple[str, int]:
@@ -115,9 +133,7 @@ def refusal_of_job(job: Job, uid: int) -> Reject | None:
     return None
 
 
-def _candidates(
-    cluster: Cluster, job: Job, message: CreateStep, step_id: int
-) -> list[int] | Reject:
+def _candidates(cluster: Cluster, job: Job, message: CreateStep) -> list[int] | Reject:
     """Return positions in the job's nodes that the step may use, in order of preference."""
     count = len(job.nodes)
     position_of = {
@@ -146,11 +162,7 @@ def _candidates(
             return _NOT_IN_JOB
         rest = list(range(message.relative, count))
     else:
-        # Small steps one after the other go to one node after the other, but for packed ones.
-        width = max(1, message.nodes_min)
-        is_packed = message.distribution.lower().endswith(",pack")
-        start = step_id * width % count if width < count and not is_packed else 0
-        rest = [(start + offset) % count for offset in range(count)]
+        rest = list(range(count))
     taken = set(first)
     names = {position: name for name, position in position_of.items()}
     return first + [
@@ -158,6 +170,16 @@ def _candidates(
         for position in rest
         if position not in taken and names.get(position, "") not in unwanted
     ]
+
+
+def _prefers_idle(message: CreateStep) -> bool:
+    """Return whether nodes without a step come first, as in Slurm: in their order otherwise.
+
+    So steps one after the other have the same node and find each other's files there, and those
+    at once have one each.
+    """
+    is_packed = message.distribution.lower().endswith(",pack")
+    return not (message.node_list or message.task_nodes or message.relative >= 0 or is_packed)
 
 
 def _need(
@@ -280,7 +302,7 @@ def _needs(text: str) -> tuple[GresNeed, ...]:
 
 
 def _step_place(
-    cluster: Cluster, job: Job, need: StepNeed, candidates: list[int]
+    cluster: Cluster, job: Job, need: StepNeed, candidates: list[int], prefers_idle: bool
 ) -> StepPlace | Reject:
     """Return where the step goes; busy if it could go there once other steps are over."""
     specs = {
@@ -289,9 +311,17 @@ def _step_place(
         if (node := cluster.nodes[alloc.node_id]) is not None
     }
 
+    busy = {
+        node_id
+        for step in (job.steps.values() if prefers_idle else ())
+        if step.step_id < STEP_INTERACTIVE
+        for node_id in step.nodes_pending
+    }
+
     def ordered(*, ignore_steps: bool) -> list[NodeShare]:
         shares = shares_of(job, specs, ignore_steps=ignore_steps)
-        return [shares[position] for position in candidates]
+        chosen = [shares[position] for position in candidates]
+        return sorted(chosen, key=lambda share: share.alloc.node_id in busy)
 
     step_place = place(need, ordered(ignore_steps=need.is_overlapping))
     if isinstance(step_place, StepPlace):
@@ -355,10 +385,11 @@ def _step(
         std_out=message.std_out,
         std_err=message.std_err,
         cpus_per_task=need.cpus_per_task,
-        tres_per_node=_tres_per_node(message),
+        tres_per_node=_tres_per_node(job, message),
         nodes_pending=tuple(alloc.node_id for alloc in step_place.allocs),
         network=message.network,
         container=message.container,
+        container_id=message.container_id,
         ports=ports,
     )
 
@@ -373,8 +404,12 @@ def _shown_distribution(need: StepNeed, step_place: StepPlace) -> str:
     return need.distribution.text(tasks, len(step_place.allocs))
 
 
-def _tres_per_node(message: CreateStep) -> str:
+def _tres_per_node(job: Job, message: CreateStep) -> str:
+    """Return what a step has per node: as its srun asks, or as its job if that asks for nothing."""
     texts = message.gres, _gpus(message.gpus_per_node)
+    others = message.gpus, message.gpus_per_task, message.tres_per_task
+    if not any((*texts, *others)):
+        texts = job.request.gres, _gpus(job.request.gpus_per_node)
     words = ",".join(text for text in texts if text and text != "none").split(",")
     return ",".join(f"gres/{word.removeprefix('gres/')}" for word in words if word)
 

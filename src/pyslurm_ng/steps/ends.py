@@ -68,7 +68,7 @@ def _whole_step_ended(
         exit_code=max(step.exit_code, report.status),
         usage=usage,
         end_us=reported_end_us(step, report.end_us, now_us),
-        cancelled_by=killer(report.flags),
+        cancelled_by=killer(step, report.flags, state),
     )
 
 
@@ -77,9 +77,11 @@ def reported_end_us(step: Step, reported_us: int, now_us: int) -> int:
     return min(max(reported_us, step.start_us or step.created_us), now_us) if reported_us else 0
 
 
-def killer(flags: int) -> int:
+def killer(step: Step, flags: int, state: JobState) -> int:
     """Return the user that ended a step: root, for the node, if it used more memory than it had."""
-    return 0 if flags & END_OVER_MEMORY else NO_VAL
+    if flags & END_OVER_MEMORY:
+        return 0
+    return step.cancelled_by if state == JobState.CANCELLED else NO_VAL
 
 
 def nodes_left(

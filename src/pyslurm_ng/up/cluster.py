@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 import psutil
 
+from pyslurm_ng.daemon.own_programs import program_directories
 from pyslurm_ng.up import files, host_names, ports, programs, users, web
 from pyslurm_ng.up.layout import (
     Layout,
@@ -51,7 +52,7 @@ def up(request: files.Request, layout: Layout, say: Say) -> str:
             f"a cluster is running in {layout.directory} ({', '.join(alive)}); "
             f"stop it with: pyslurm-ng down --dir {layout.directory}"
         )
-    directories = programs.program_directories()
+    directories = program_directories()
     needed = [name for name in programs.DAEMONS if request.has_web or name != web.NAME]
     paths = {name: programs.find_program(name, directories) for name in needed}
     sinfo = programs.find_program("sinfo", directories)
@@ -76,16 +77,17 @@ def up(request: files.Request, layout: Layout, say: Say) -> str:
     env = environment(layout, directories)
     conf = str(layout.slurm_conf)
     why_not = ""
+    old_sizes = programs.log_sizes(layout)
     try:
-        _start({"slurmdbd": [str(paths["slurmdbd"])]}, layout, env, say)
-        _start({"slurmctld": [str(paths["slurmctld"]), "-f", conf]}, layout, env, say)
+        _start({"slurmdbd": [str(paths["slurmdbd"])]}, layout, env, say, old_sizes)
+        _start({"slurmctld": [str(paths["slurmctld"]), "-f", conf]}, layout, env, say, old_sizes)
         slurmd = str(paths["slurmd"])
         commands = {f"slurmd-{name}": [slurmd, "-f", conf, "-N", name] for name in names}
         entries = {}
         if request.host_names:
             entries = {f"slurmd-{name}": host_names.entry(name, layout.hosts) for name in names}
-        _start(commands, layout, env, say, entries)
-        _wait_until_settled(sinfo, len(names), layout, env, say)
+        _start(commands, layout, env, say, old_sizes, entries)
+        _wait_until_settled(sinfo, len(names), layout, env, say, old_sizes)
         cluster = files.cluster_name(request)
         _give_accounts(request.users, cluster, sinfo.with_name("sacctmgr"), env, say)
         if request.has_web:
@@ -148,6 +150,7 @@ def _start(
     layout: Layout,
     env: dict[str, str],
     say: Say,
+    old_sizes: Mapping[str, int],
     entries: Mapping[str, Callable[[], None]] = MappingProxyType({}),
 ) -> None:
     """Start daemons side by side and wait until each is in the background."""
@@ -157,7 +160,7 @@ def _start(
     }
     try:
         for name, child in children.items():
-            programs.finish_start(name, child, layout, START_LIMIT_S)
+            programs.finish_start(name, child, layout, START_LIMIT_S, old_sizes)
             say(f"started {name}")
     finally:
         for child in children.values():
@@ -202,7 +205,12 @@ def summary(states: Mapping[str, str]) -> str:
 
 
 def _wait_until_settled(
-    sinfo: Path, count: int, layout: Layout, env: dict[str, str], say: Say
+    sinfo: Path,
+    count: int,
+    layout: Layout,
+    env: dict[str, str],
+    say: Say,
+    old_sizes: Mapping[str, int],
 ) -> None:
     """Wait until nodes are idle; those of a cluster that ran before may be DOWN or have jobs."""
     states: dict[str, str] = {}
@@ -223,7 +231,7 @@ def _wait_until_settled(
     names = ["slurmctld", *(f"slurmd-{name}" for name in list(late)[:2])]
     raise programs.StartFailed(
         f"not all nodes are ready after {IDLE_LIMIT_S:.0f} s: {shown}\n"
-        + "\n".join(programs.evidence(layout, name) for name in names)
+        + "\n".join(programs.evidence(layout, name, old_sizes) for name in names)
     )
 
 
@@ -263,7 +271,7 @@ def down(layout: Layout, say: Say) -> None:
 
 def _cancel_all(layout: Layout) -> None:
     """Cancel every job, so that its processes end in the normal way before slurmd ends."""
-    directories = programs.program_directories()
+    directories = program_directories()
     env = environment(layout, directories)
     try:
         scancel = str(programs.find_program("scancel", directories))
@@ -327,7 +335,7 @@ def login_of(layout: Layout) -> str:
     if prepared_by_others(layout):
         return ""  # the slurmrestd there may be another user's, and would get our token
     where = pages_of(layout)
-    directories = programs.program_directories()
+    directories = program_directories()
     try:
         scontrol = programs.find_program("scontrol", directories)
     except programs.StartFailed:
@@ -354,7 +362,7 @@ def status(layout: Layout) -> tuple[list[str], bool]:
             lines.append(f"{program.name}: running{at}, pid {program.process.pid}")
     if told := prepared_by_others(layout):
         return [*lines, f"nodes: slurmctld is not asked: {told}"], False
-    directories = programs.program_directories()
+    directories = program_directories()
     env = environment(layout, directories)
     try:
         states = node_states(programs.find_program("sinfo", directories), env)

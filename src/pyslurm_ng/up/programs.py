@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
-import sysconfig
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,40 +30,6 @@ class Running:
     process: psutil.Process | None
 
 
-def program_directories() -> list[Path]:
-    """Return where our commands and daemons are, commands first.
-
-    Beside the native launcher, in the sbin next to it, or where pip puts the scripts of a wheel.
-    Programs of the same names beside a system's Python are Slurm's, so they are never used.
-    """
-    own = Path(os.readlink("/proc/self/exe"))
-    if own.name.startswith("python"):
-        return [
-            directory for directory in _script_directories() if (directory / "slurmctld").exists()
-        ][:1]
-    root = own.parent.parent
-    if own.parent.name == "bin" and root.name == "pyslurm-ng" and root.parent.name == "lib":
-        root = root.parent.parent  # the interpreter of an installation
-    directories = []
-    for directory in (own.parent, root / "bin", root / "sbin", Path(sys.prefix) / "bin"):
-        ours = (directory / "squeue").exists() or (directory / "slurmctld").exists()
-        if ours and directory not in directories:
-            directories.append(directory)
-    return directories
-
-
-def _script_directories() -> list[Path]:
-    """Return where pip may have put the scripts of this package, by the package's place."""
-    package = Path(__file__).resolve()
-    schemes = [sysconfig.get_default_scheme(), *sysconfig.get_scheme_names()]
-    directories = []
-    for scheme in schemes:
-        paths = sysconfig.get_paths(scheme)
-        if package.is_relative_to(Path(paths["platlib"]).resolve()):
-            directories.append(Path(paths["scripts"]))
-    return [*directories, Path(sys.prefix) / "bin"]
-
-
 def find_program(name: str, directories: Iterable[Path]) -> Path:
     """Return where a program is.
 
@@ -78,12 +42,12 @@ def find_program(name: str, directories: Iterable[Path]) -> Path:
     raise StartFailed(f"{name} is not installed beside pyslurm-ng; run `make build`")
 
 
-def tail(path: Path, lines: int = LOG_TAIL_LINES) -> str:
-    """Return the last lines of a log, or the reason why it cannot be read."""
+def tail(path: Path, lines: int = LOG_TAIL_LINES, begin: int = 0) -> str:
+    """Return the last lines of a log from byte `begin` on, or the reason why it cannot be read."""
     try:
         with path.open("rb") as file:
             file.seek(0, os.SEEK_END)
-            file.seek(max(0, file.tell() - 16_384))
+            file.seek(max(begin, file.tell() - 16_384))
             text = file.read().decode(errors="replace")
     except OSError as problem:
         return f"({problem.strerror})"
@@ -121,8 +85,19 @@ def start(
         output.close()
 
 
-def finish_start(name: str, child: subprocess.Popen[str], layout: Layout, limit_s: float) -> None:
-    """Wait until the daemon is in the background.
+def log_sizes(layout: Layout) -> dict[str, int]:
+    """Return the bytes of each daemon's log: what a start writes comes behind them."""
+    return {path.stem: path.stat().st_size for path in layout.log.glob("*.log")}
+
+
+def finish_start(
+    name: str,
+    child: subprocess.Popen[str],
+    layout: Layout,
+    limit_s: float,
+    old_sizes: Mapping[str, int],
+) -> None:
+    """Wait until the daemon is in the background; `old_sizes` are those of `log_sizes` before.
 
     Errors: StartFailed with what it wrote, when it failed or took longer than `limit_s`.
     """
@@ -132,18 +107,20 @@ def finish_start(name: str, child: subprocess.Popen[str], layout: Layout, limit_
         child.kill()
         child.wait()
         raise StartFailed(
-            f"{name} was not ready after {limit_s:.0f} s\n{evidence(layout, name)}"
+            f"{name} was not ready after {limit_s:.0f} s\n{evidence(layout, name, old_sizes)}"
         ) from None
     if code:
-        raise StartFailed(f"{name} ended with exit code {code}\n{evidence(layout, name)}")
+        text = evidence(layout, name, old_sizes)
+        raise StartFailed(f"{name} ended with exit code {code}\n{text}")
 
 
-def evidence(layout: Layout, name: str) -> str:
-    """Return the last lines of a daemon's output and log."""
+def evidence(layout: Layout, name: str, old_sizes: Mapping[str, int]) -> str:
+    """Return the last lines of a daemon's output, and those that it has added to its log."""
     parts = []
-    for path in (layout.log / f"{name}.start", layout.log / f"{name}.log"):
-        if path.exists() and path.stat().st_size:
-            parts.append(f"--- {path}\n{tail(path)}")
+    log = layout.log / f"{name}.log"
+    for path, begin in ((log.with_suffix(".start"), 0), (log, old_sizes.get(name, 0))):
+        if path.exists() and path.stat().st_size > begin:
+            parts.append(f"--- {path}\n{tail(path, begin=begin)}")
     return "\n".join(parts) or f"(it wrote nothing below {layout.log})"
 
 

@@ -7,9 +7,11 @@ import http.client
 import json
 import os
 import pwd
+import secrets
 import subprocess
 from importlib.util import find_spec
 from pathlib import Path
+from typing import IO
 from urllib.parse import urlsplit
 
 import psutil
@@ -45,8 +47,11 @@ def start(program: Path, port: int, layout: Layout, env: dict[str, str], limit_s
     Started by root it has a user of its own. Started by a user it is that user's, as is all of
     the cluster.
     """
-    own = ["-u", own_user()] if os.geteuid() == 0 else []
-    with (layout.log / f"{NAME}.log").open("w") as output:
+    try:
+        own = ["-u", own_user()] if os.geteuid() == 0 else []
+    except LookupError as error:
+        return str(error)
+    with _new_log(layout.log / f"{NAME}.log") as output:
         child = subprocess.Popen(
             [str(program), *own, f"{_HOST}:{port}"],
             stdin=subprocess.DEVNULL,
@@ -69,11 +74,21 @@ def start(program: Path, port: int, layout: Layout, env: dict[str, str], limit_s
     return tail(layout.log / f"{NAME}.log", 1)
 
 
+def _new_log(path: Path) -> IO[bytes]:
+    """Return an empty log that no other user reads: faults in it name jobs and users."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(path, flags, 0o600)
+    os.fchmod(descriptor, 0o600)  # of one that was there
+    return open(descriptor, "wb")
+
+
 def own_user() -> str:
     """Return a user that nothing else runs as: tokens of all users pass through slurmrestd.
 
     That is the account of its name, else a number that is no account's and no process's. `nobody`
     will not do: jobs may be nobody's, and could read the memory of their user's processes.
+
+    Errors: LookupError when all numbers are taken.
     """
     try:
         return pwd.getpwnam(_USER).pw_name
@@ -85,7 +100,10 @@ def own_user() -> str:
             taken.update(process.uids())
         except psutil.Error:
             continue
-    return str(next(number for number in _FREE_IDS if number not in taken))
+    free = [number for number in _FREE_IDS if number not in taken]
+    if not free:
+        raise LookupError(f"each user id from {_FREE_IDS[0]} to {_FREE_IDS[-1]} is somebody's")
+    return str(secrets.choice(free))  # another `up` may choose at this moment
 
 
 def login_link(where: str, token: str) -> str:

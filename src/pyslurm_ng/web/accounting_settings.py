@@ -104,7 +104,7 @@ def association_settings(record: Record, *, is_new: bool) -> Settings:
     settings = limits(record, ASSOCIATION_LIMITS, is_new=is_new)
     shares = record.get("shares_raw")
     if shares is not None:
-        text = "parent" if shares == _INHERITED else str(shares)
+        text = _shares(shares)
         if not (is_new and text == "parent" and not record.get("user")):
             settings.append(("Fairshare", "=", text))
     for key, value in (
@@ -117,15 +117,20 @@ def association_settings(record: Record, *, is_new: bool) -> Settings:
     return settings
 
 
+def _shares(number: int) -> str:
+    return "parent" if number == _INHERITED else str(number)
+
+
 def condition_settings(record: Record) -> Settings:
     """Return the settings of a new association in a condition."""
     settings = limits(record, CONDITION_LIMITS, is_new=True)
     for key, name in (
-        ("DefaultQOS", "defaultqos"), ("Parent", "parent"), ("Fairshare", "fairshare"),
-        ("Comment", "comment"),
+        ("DefaultQOS", "defaultqos"), ("Parent", "parent"), ("Comment", "comment"),
     ):  # fmt: skip
         if record.get(name):
             settings.append((key, "=", str(record[name])))
+    if record.get("fairshare"):
+        settings.append(("Fairshare", "=", _shares(record["fairshare"])))
     if record.get("qoslevel"):
         settings.append(("QOS", "=", ",".join(record["qoslevel"])))
     return settings

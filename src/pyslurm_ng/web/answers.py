@@ -28,8 +28,8 @@ MOST_YAML_BYTES = 8 << 20
 """Of a document that is laid out as a whole; lists of jobs are not."""
 _YAML_TIMES = 12
 """How much more memory than the document that takes."""
-STREAM_BYTES = 4 << 20
-"""What a list that is sent part by part holds beside its records: a part, and what waits."""
+STREAM_BYTES = 8 << 20
+"""What a list that is sent part by part holds beside its records: a part, and texts that return."""
 _LEAST_COMPRESSED = 1024
 _PIECE_BYTES = 256 << 10
 _NO_WEIGHT = re.compile(r"q=0(\.0*)?")
@@ -172,12 +172,12 @@ def _stream(
 def _pieces(call: Call, streamed: Streamed, more: dict[str, Any]) -> Iterator[bytes]:
     """Yield the document piece by piece, and let go of the daemons at its end."""
     try:
-        lead = f'{{"{streamed.key}":['
+        lead = f'{{"{streamed.key}":['.encode()
         for records in streamed.records:
-            yield (lead + records).encode()
-            lead = ","
-        begin = lead if lead != "," else ""
-        yield begin.encode() + b"]," + msgspec.json.encode(more)[1:]
+            yield lead + records
+            lead = b","
+        begin = lead if lead != b"," else b""
+        yield begin + b"]," + msgspec.json.encode(more)[1:]
     finally:
         call.close()
 

@@ -28,7 +28,7 @@ class Streamed:
     """
 
     key: str
-    records: Iterator[str]
+    records: Iterator[bytes]
     more: dict[str, Any]
     fingerprint: bytes
     held_bytes: int = 0
@@ -117,13 +117,3 @@ class Call:
     def is_newest(self) -> bool:
         """Whether records need no change for the version asked for."""
         return self.version == NEWEST
-
-
-def not_built(call: Call) -> Answer:
-    """Refuse what this slurmrestd does not do yet; docs/reference/compat.md lists it."""
-    raise Refusal(
-        NOT_BUILT,
-        "This is not implemented in pyslurm-ng",
-        Errno.ESLURM_NOT_SUPPORTED,
-        "slurmrestd",
-    )

@@ -9,6 +9,8 @@ GENERAL = (
     "rest_auth/local serves the user that runs slurmrestd, and root, who acts as that user.",
     "SLURMRESTD_SECURITY=become_user is refused: a token acts for its user.",
     "A YAML document has at most 64 MiB.",
+    "`/openapi.json` differs from Slurm's in two places, where Slurm's is not what it answers: "
+    "jobs/state has a schema of its own, and job_resources may be null.",
     "`/events` (server-sent events), the pages and `--webhooks` are ours.",
 )
 DIFFERS: dict[tuple[str, str], str] = {
@@ -21,10 +23,11 @@ DIFFERS: dict[tuple[str, str], str] = {
     "job that is queued stay; the answer warns of it",
     ("post", "/slurmdb/{version}/accounts/"): "a new account has an association in each cluster",
     ("post", "/slurmdb/{version}/users/"): "a new user needs default/account",
-    ("post", "/slurmdb/{version}/config"): "TRES are those of the clusters",
+    ("post", "/slurmdb/{version}/job/{job_id}"): "tres is refused",
+    ("post", "/slurmdb/{version}/jobs/"): "tres is refused",
+    ("post", "/slurmdb/{version}/tres/"): "id and count have no effect",
     ("delete", "/slurmdb/{version}/associations/"): "account or user has to be given",
     ("delete", "/slurmdb/{version}/association/"): "account or user has to be given",
-    ("get", "/slurmdb/{version}/accounts/"): "UsersAreCoords and NoUsersAreCoords have no effect",
     ("get", "/slurmdb/{version}/users/"): "without_defaults has no effect",
     ("get", "/slurmdb/{version}/associations/"): "usage is left out",
     ("get", "/slurmdb/{version}/wckeys/"): "usage is left out",

@@ -6,6 +6,8 @@ import errno
 import os
 import socket
 import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from pyslurm_ng.web.options import BadOptions
 from pyslurm_ng.wire.port_holder import port_in_use
@@ -45,6 +47,33 @@ def _unix(path: str) -> socket.socket:
     os.chmod(path, 0o666)
     listener.listen(BACKLOG)
     return listener
+
+
+@dataclass(frozen=True)
+class SocketFile:
+    """The file of a Unix socket that this process listens on, as it was made."""
+
+    path: str
+    device: int
+    inode: int
+
+    def remove(self) -> None:
+        """Remove the file, unless it has become another's, or the directory is not this user's."""
+        try:
+            status = os.lstat(self.path)
+            if (status.st_dev, status.st_ino) == (self.device, self.inode):
+                os.unlink(self.path)
+        except OSError:
+            pass  # the next one that listens there replaces it
+
+
+def socket_files(sockets: Iterable[socket.socket]) -> list[SocketFile]:
+    """Return the files of those that are Unix sockets."""
+    paths = [
+        str(listener.getsockname()) for listener in sockets if listener.family == socket.AF_UNIX
+    ]
+    states = [(path, os.lstat(path)) for path in paths]
+    return [SocketFile(path, status.st_dev, status.st_ino) for path, status in states]
 
 
 def _answers(path: str) -> bool:

@@ -31,6 +31,8 @@ _SCHEMES = {
     "bearerAuth": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT",
                    "description": "the same token"},
 }  # fmt: skip
+_OLD = {"format": {"deprecated": True}}
+"""Parameters that are deprecated in all versions."""
 _MAY_BE_NULL = {"job_info": ("job_resources",)}
 """Keys that are null where a job has nothing of it, in Slurm too, whose description hides it."""
 _STATES = "openapi_job_states_resp"
@@ -103,11 +105,15 @@ def _operation(row: dict[str, Any], version: str) -> dict[str, Any]:
         "summary": row["id"].replace("_version_", " ").replace("_", " "),
         "operationId": row["id"].replace("version", version.replace(".", "")),
     }
-    if row.get("deprecated"):
-        operation["deprecated"] = True
+    old = {"deprecated": True} if row.get("deprecated") else {}
+    operation.update(old)
     if row.get("parameters"):
         operation["parameters"] = [
-            {**parameter, "description": _words(parameter["name"])}
+            {
+                **parameter,
+                "description": _words(parameter["name"]),
+                **_OLD.get(parameter["name"], old),
+            }
             for parameter in row["parameters"]
         ]
     if row.get("body"):

@@ -8,10 +8,11 @@ from typing import Any
 
 from pyslurm_ng.data_parser.envelope import VERSIONS
 from pyslurm_ng.data_parser.schemas import table
-from pyslurm_ng.web.call import Answer, Call, not_built
+from pyslurm_ng.web.call import Answer, Call
 from pyslurm_ng.web.endpoints import (
     accounting,
     accounting_changes,
+    accounting_jobs,
     cluster,
     job_changes,
     job_submission,
@@ -33,9 +34,10 @@ HANDLERS: dict[tuple[str, str], Handler] = {
     **reservations.ROUTES,
     **accounting.ROUTES,
     **accounting_changes.ROUTES,
+    **accounting_jobs.ROUTES,
     **utilities.ROUTES,
 }
-"""By method and path; a path of the table that is not here is refused as not built."""
+"""By method and path, for each operation of the table."""
 
 
 OWN_SHAPE = ("/slurm/{version}/jobs/state/",)
@@ -67,7 +69,7 @@ def operations() -> dict[tuple[str, str, str], Operation]:
             row.get("body", ""),
             "" if path in OWN_SHAPE else row.get("answer", ""),
             tuple(row.get("parameters", ())),
-            HANDLERS.get((method, path), not_built),
+            HANDLERS[method, path],
         )
         for version in VERSIONS
         for path, methods in table(version)["paths"].items()

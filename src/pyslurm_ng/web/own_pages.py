@@ -17,6 +17,7 @@ from pyslurm_ng.web.events.feeds import Feeds
 from pyslurm_ng.web.events.webhooks import Webhooks
 from pyslurm_ng.web.refusal import NOT_FOUND, Refusal
 from pyslurm_ng.web.requester import LOCAL, Requester
+from pyslurm_ng.web.sending import ANSWERED
 from pyslurm_ng.wire.daemon_link import SlurmError
 
 KEPT_S = 5.0
@@ -117,6 +118,10 @@ class OwnPages:
                 f"pyslurm_rest_webhook_{name}_total", f"Events of webhooks that were {name}", rows,
                 "webhook", "counter",
             )  # fmt: skip
+        answered = [(str(status), count) for status, count in sorted(ANSWERED.items())]
+        lines += family(
+            "pyslurm_rest_answers_total", "Answers by their status", answered, "status", "counter"
+        )
         faults = sorted(self._service.faults.counts.items())
         return lines + family(
             "pyslurm_rest_faults_total", "Errors that cost one request", faults, "kind", "counter"

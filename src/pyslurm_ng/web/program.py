@@ -26,7 +26,7 @@ from pyslurm_ng.web.page.routes import routes
 from pyslurm_ng.web.protocol import open_connections
 from pyslurm_ng.web.proxy_login import ProxyLogin, proxies_of
 from pyslurm_ng.web.rooms import Rooms
-from pyslurm_ng.web.server import serve, serve_input
+from pyslurm_ng.web.server import configuration, serve, serve_input
 
 SWITCH_S = 0.0005
 MEMORY_ARENAS = 4
@@ -36,7 +36,7 @@ def run(options: Options, log: DaemonLog) -> int:
     """Serve; return the exit code.
 
     Raises:
-        BadOptions: the user, slurm.conf or an address cannot be had.
+        BadOptions: the user, slurm.conf, an address or a certificate cannot be had.
     """
     if options.prints_openapi:
         sys.stdout.buffer.write(description(options.versions, options.tags) + b"\n")
@@ -71,13 +71,14 @@ def run(options: Options, log: DaemonLog) -> int:
         *OwnPages(service, feeds, webhooks, open_connections).routes(),
     ]
     app = build_app(service, [*more, *(routes(service) if options.has_pages else [])])
+    config = configuration(app, options)
     if is_inetd:
-        serve_input(app, options)
+        serve_input(config)
         return 0
     for address in options.addresses:
         log.info(f"listening on {address}")
     tell_systemd("READY=1")
-    serve(app, options, sockets, feeds, webhooks)
+    serve(config, sockets, feeds, webhooks)
     return 0
 
 

@@ -12,6 +12,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from pyslurm_ng.web.requester import SocketPeer
+from pyslurm_ng.web.sending import ANSWERED
 
 HEAD_S = 10.0
 """Within this time the head of a request has to be there."""
@@ -47,6 +48,7 @@ class RestProtocol(H11Protocol):
             self._take_peer(connection)
         self._since = self.loop.time()
         if len(self.connections) > self.most_connections and not self._make_room():
+            ANSWERED[503] += 1
             transport.write(_BUSY)
             transport.close()
             return
@@ -104,6 +106,11 @@ class RestProtocol(H11Protocol):
         else:
             self._head_came()
             self._resting.pop(self, None)
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no HTTP."""
+        ANSWERED[400] += 1
+        super().send_400_response(msg)
 
     def on_response_complete(self) -> None:
         """Rest until the next request."""

@@ -15,7 +15,7 @@ from uvicorn.server import Server, ServerState
 
 from pyslurm_ng.web.events.feeds import Feeds
 from pyslurm_ng.web.events.webhooks import Webhooks
-from pyslurm_ng.web.listening import is_connection
+from pyslurm_ng.web.listening import SocketFile, is_connection, socket_files
 from pyslurm_ng.web.options import Options
 from pyslurm_ng.web.protocol import RestProtocol
 from pyslurm_ng.web.sending import SlowReaders
@@ -50,19 +50,21 @@ def configuration(app: Starlette, options: Options) -> uvicorn.Config:
 class RestServer(Server):
     """Ends what listens to events before it waits for requests to end."""
 
-    def __init__(self, config: uvicorn.Config, feeds: Feeds) -> None:
+    def __init__(self, config: uvicorn.Config, feeds: Feeds, files: list[SocketFile]) -> None:
         super().__init__(config)
         self._feeds = feeds
+        self._files = files
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End."""
+        """End; then uvicorn raises the signal once more, and nothing else would run."""
         self._feeds.close()
+        for file in self._files:
+            file.remove()  # first: who finds it gone need not try
         await super().shutdown(sockets)
 
 
 def serve(
-    app: Starlette,
-    options: Options,
+    config: uvicorn.Config,
     sockets: list[socket.socket],
     feeds: Feeds,
     webhooks: Webhooks | None,
@@ -71,16 +73,16 @@ def serve(
 
     async def run() -> None:
         sending = asyncio.create_task(webhooks.run()) if webhooks is not None else None
-        await RestServer(configuration(app, options), feeds).serve(sockets)
+        files = socket_files(sockets)
+        await RestServer(config, feeds, files).serve(sockets)
         if sending is not None:
             sending.cancel()
 
     asyncio.run(run())
 
 
-def serve_input(app: Starlette, options: Options) -> None:
+def serve_input(config: uvicorn.Config) -> None:
     """Serve the connection on standard input; of a pipe the answers go to standard output."""
-    config = configuration(app, options)
     config.load()
     if is_connection(0):
         asyncio.run(_serve_one(config, socket.socket(fileno=os.dup(0))))

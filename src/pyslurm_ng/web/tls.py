@@ -26,11 +26,22 @@ def tls_context(cert_path: str, key_path: str) -> ssl.SSLContext:
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
-        context.load_cert_chain(cert_path, key_path or None)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise BadOptions(f"--tls-cert {cert_path}, --tls-key {key_path}: {reason}") from None
-    return context
+        context.load_cert_chain(cert_path, key_path or None, _no_passphrase)
+    except ssl.SSLError:
+        reason = "a certificate and the private key to it, both in PEM, are expected"
+    except OSError as error:
+        reason = error.strerror or str(error)
+    except ValueError as error:
+        reason = str(error)
+    else:
+        return context
+    words = f"--tls-cert {cert_path}" + (f", --tls-key {key_path}" if key_path else "")
+    raise BadOptions(f"{words}: {reason}")
+
+
+def _no_passphrase() -> str:
+    """Refuse a key with a passphrase, for which OpenSSL would ask at the terminal."""
+    raise ValueError("the private key must have no passphrase")
 
 
 class _Early(asyncio.Protocol):

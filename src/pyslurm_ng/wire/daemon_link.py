@@ -315,11 +315,11 @@ def connect_tcp(address: str, port: int, deadline: float, trusted_user: str = "r
 
 
 def _refuse_impostor(connection: socket, trusted_user: str) -> None:
-    ours, server = connection.getsockname(), connection.getpeername()
-    if ours[0] != server[0]:
-        return  # another host
-    from pyslurm_ng.base.loopback_user import UNKNOWN, user_of_server
+    from pyslurm_ng.base.loopback_user import UNKNOWN, is_of_this_host, user_of_server
 
+    ours, server = connection.getsockname(), connection.getpeername()
+    if ours[0] != server[0] and not is_of_this_host(server[0]):
+        return
     uid = user_of_server(ours[:2], server[:2])
     if uid in (UNKNOWN, 0, os.geteuid()) or uid == _uid_of(trusted_user):
         return

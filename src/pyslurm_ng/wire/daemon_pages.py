@@ -12,6 +12,9 @@ from pyslurm_ng.wire.http import HttpAnswer, HttpRequest
 
 Lines = list[str]
 
+NO_PAGE = HttpAnswer(404, b"there is no such page\n")
+NO_METRICS = HttpAnswer(404, b"no metrics: slurm.conf has no MetricsType=metrics/openmetrics\n")
+
 
 class DaemonPages:
     """Answers `/livez`, `/readyz`, `/healthz` and `/metrics`.
@@ -49,8 +52,10 @@ class DaemonPages:
             why = self._why_not_ready()
             body = f"{why}\n".encode("ascii", "replace")
             answer(HttpAnswer(503, body) if why else HttpAnswer(204))
-        elif path != "/metrics" or not self._is_on():
-            answer(HttpAnswer(404, b"there is no such page\n"))
+        elif path != "/metrics":
+            answer(NO_PAGE)
+        elif not self._is_on():
+            answer(NO_METRICS)
         elif self._is_private() and not self._is_privileged(request):
             answer(HttpAnswer(403, b"Access/permission denied\n"))
         else:

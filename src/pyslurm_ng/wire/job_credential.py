@@ -107,6 +107,7 @@ class JobCredential(Struct, frozen=True, omit_defaults=True, kw_only=True, gc=Fa
     manager_address: tuple[str, int] = ("", 0)  # of the batch host, if it manages the job's steps
     has_extern: bool = False  # each of `nodes` has an extern step
     managed: ManagedNodes | None = None  # for that node alone
+    has_script: bool = False  # the job is a batch job
 
 
 _credential_encoder = msgspec.msgpack.Encoder()

@@ -9,9 +9,11 @@ from typing import Annotated
 import msgspec
 
 from pyslurm_ng.wire import (
+    buffer_messages,
     crontab_messages,
     dbd_messages,
     event_messages,
+    future_node_messages,
     job_messages,
     node_loss_messages,
     node_messages,
@@ -161,9 +163,11 @@ class TokenIssued(msgspec.Struct, frozen=True):
 
 # Named so that the imports do not look unused: each fills the table.
 TOPICS = (
+    buffer_messages,
     crontab_messages,
     dbd_messages,
     event_messages,
+    future_node_messages,
     job_messages,
     node_loss_messages,
     node_messages,

@@ -92,7 +92,8 @@ class TerminateJob(_Order, tag=4, frozen=True, array_like=True, gc=False):
     """End what is left of a job here (SIGCONT, SIGTERM, after KillWait SIGKILL) and run the epilog.
 
     `flags` says why, for the line in the job's stderr; `force` skips the wait. The credential tells
-    the epilog the job's user on a node that never started any of it.
+    the epilog the job's user on a node that never started any of it, the wait statuses how the job
+    ended, and the worst of its steps.
     """
 
     job_id: b.JobIdField
@@ -100,6 +101,8 @@ class TerminateJob(_Order, tag=4, frozen=True, array_like=True, gc=False):
     flags: b.FlagBits = 0
     credential: _Blob = b""
     force: bool = False
+    exit_code: b.WaitStatus = 0
+    derived_exit_code: b.WaitStatus = 0
 
 
 class SuspendJob(_Order, tag=5, frozen=True, array_like=True, gc=False):
@@ -419,6 +422,7 @@ class LaunchStep(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     container_options: Annotated[
         tuple[b.LongText, ...], Meta(max_length=b.MOST_CONTAINER_OPTIONS)
     ] = ()  # as a JobRequest has them
+    profile: b.ShortText = ""  # srun's --profile
 
 
 @message(kind="SendFile", roles="user", owner_rule="owner", rate="change")
@@ -511,12 +515,16 @@ class AdoptLogin(Struct, frozen=True, forbid_unknown_fields=True):
 
 @reply("LoginAdopted")
 class LoginAdopted(Struct, frozen=True):
-    """The user's jobs on this node, which of them has the login now, and why none has."""
+    """The user's jobs on this node, which of them has the login now, and why none has.
+
+    `namespace` is the file by which the job's private directories are entered; "" without any.
+    """
 
     node: str
     jobs: int
     job_id: int = 0
     problem: str = ""
+    namespace: str = ""
 
 
 @message(kind="StepStatus", roles="user", owner_rule="owner", max_bytes=4096)

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import msgspec
 
-from pyslurm_ng.base.numbers import MOST_IDS
+from pyslurm_ng.base.numbers import MOST_IDS, MOST_OF_A_PAGE
 from pyslurm_ng.model import bounds as b
 from pyslurm_ng.wire.table import RequestId, message, reply
 
@@ -56,11 +56,17 @@ class JobFilter(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 @message(kind="ShowJobs", roles="user", max_bytes=4 << 20)
 class ShowJobs(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """List jobs. `flags` are SHOW_* bits; `strict` makes an unknown id an error."""
+    """List jobs. `flags` are SHOW_* bits; `strict` makes an unknown id an error.
+
+    With `most`, only that many jobs with ids above `after_job` are looked at: a command may print a
+    long list piece by piece. A filter by ids is answered as a whole.
+    """
 
     filter: JobFilter = JobFilter()
     flags: b.FlagBits = 0
     strict: bool = False
+    after_job: b.JobIdField = 0
+    most: Annotated[int, msgspec.Meta(ge=0, le=MOST_OF_A_PAGE)] = 0
 
 
 @message(kind="ShowSteps", roles="user", max_bytes=4 << 20)
@@ -285,7 +291,7 @@ class ShowDiagnostics(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Counters for sdiag."""
 
 
-@message(kind="ResetDiagnostics", roles="operator|admin", owner_rule="operator", rate="change",
+@message(kind="ResetDiagnostics", roles="user", owner_rule="operator", rate="change",
          max_bytes=1024)  # fmt: skip
 class ResetDiagnostics(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """`sdiag -r`: set the counters to zero."""
@@ -300,7 +306,10 @@ class GetBatchScript(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 @reply("Records")
 class Records(msgspec.Struct, frozen=True):
-    """Rows of one kind; `extras` holds further facts by name, such as other rows."""
+    """Rows of one kind; `extras` holds further facts by name, such as other rows.
+
+    `next_job` is the `after_job` of the question for the rest; 0 where this is all.
+    """
 
     now_us: int
     fields: list[str]
@@ -309,6 +318,7 @@ class Records(msgspec.Struct, frozen=True):
     more_fields: list[str] = []
     more_records: bytes = b""
     last_update_us: int = 0
+    next_job: int = 0
 
 
 @reply("ConfigText")

@@ -75,6 +75,7 @@ class CreateStep(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_onl
     std_err: b.PathText = ""
     network: b.ShortText = ""
     container: b.PathText = ""
+    container_id: b.ShortText = ""
 
 
 @reply("StepWaiting", max_bytes=65536)
@@ -185,10 +186,12 @@ class GrantedComponent(msgspec.Struct, frozen=True):
 class AllocationGranted(GrantedComponent, frozen=True):
     """The job has its resources and its nodes are prepared.
 
-    `components` are those of a heterogeneous job, the first included.
+    `components` are those of a heterogeneous job, the first included. `variables` are `NAME=value`
+    of the site for the command: of slurm_bb_paths.
     """
 
     components: list[GrantedComponent] = []
+    variables: tuple[str, ...] = ()
 
 
 @reply("JobNotice", max_bytes=65536)

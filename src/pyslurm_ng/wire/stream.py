@@ -100,7 +100,7 @@ class StreamServer:
         host: this host's name.
         service_uid: SlurmUser; with uid 0 the holder of role admin.
         authenticator: for TCP and for issuing tokens; None serves Unix sockets only.
-        roles_of: further roles of a user (operator, admin), from accounting records.
+        roles_of: further roles of a user, from accounting; the handler then asks for levels itself.
         limits: bounds.
         faults: counts unexpected errors of one connection; else the loop's handler is told.
         rate_limit: Slurm's limit of requests per user.

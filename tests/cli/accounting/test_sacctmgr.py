@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
 import pwd
+import re
 import shutil
 import sys
 import tempfile
@@ -15,12 +17,14 @@ from pathlib import Path
 import pytest
 
 from pyslurm_ng.base.faults import Faults
+from pyslurm_ng.cli import sacctmgr
 from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.data_parser.slurmdbd import configuration
-from pyslurm_ng.dbd.database import Database, sqlite_url
+from pyslurm_ng.dbd.database import Database
 from pyslurm_ng.dbd.rollup.duty import RollUp
 from tests.cli.accounting_commands import Commands, Printed, recorded
 from tests.dbd.accounting_room import SECOND, Room, at, configured, record, register, serving
+from tests.dbd.sqlite import SqliteFiles
 
 ACCOUNTS = (
     ("add", "account", "physics", "description=Physics dept", "organization=science",
@@ -48,19 +52,37 @@ CHANGED = (
 )  # fmt: skip
 
 
+def with_accounts(database: Database) -> None:
+    """Let a store know cluster demo and its nodes; make the scenario's accounts as a user does."""
+    register(database)
+    record(database, configured(at("12:08:00")))
+    folder = Path(str(database.engine.url.database)).parent
+    with (
+        serving(database, folder) as served,
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(io.StringIO()),
+    ):
+        patch.setenv("SLURM_CONF", str(served.conf_path))
+        for words in ACCOUNTS:
+            assert sacctmgr.main(["-i", *words]) == 0, words
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> SqliteFiles:
+    return SqliteFiles(tmp_path_factory.mktemp("stores"))
+
+
 @pytest.fixture
-def room() -> Iterator[Room]:
-    """A slurmdbd that cluster demo has registered with."""
+def room(stores: SqliteFiles) -> Iterator[Room]:
+    """A slurmdbd that cluster demo has registered with, and that has the scenario's accounts."""
     # Not below pytest's directory, which every session closes to other users.
     directory = Path(tempfile.mkdtemp(prefix="pyslurm-ng-"))
     directory.chmod(0o755)
-    database = Database(sqlite_url(f"{directory}/a.sqlite"))
-    database.open()
-    register(database)
-    record(database, configured(at("12:08:00")))
-    with serving(database, directory) as served:
+    with (
+        contextlib.closing(stores.open(directory, with_accounts)) as database,
+        serving(database, directory) as served,
+    ):
         yield served
-    database.close()
     shutil.rmtree(directory)
 
 
@@ -68,11 +90,7 @@ def room() -> Iterator[Room]:
 def commands(
     room: Room, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Commands:
-    """Commands against `room`, with the scenario's accounts made."""
-    room_commands = Commands(room.conf_path, monkeypatch, capfd)
-    for words in ACCOUNTS:
-        assert room_commands.run("sacctmgr", "-i", *words).code == 0, words
-    return room_commands
+    return Commands(room.conf_path, monkeypatch, capfd)
 
 
 def test_a_dump_is_as_recorded(
@@ -117,6 +135,7 @@ def test_a_file_is_loaded_whole_or_not_at_all(commands: Commands, tmp_path: Path
     path.write_text("# new\n\nCluster - 'demo'\nParent - 'root'\nAccount - 'bio':Fairshare=7\n")
     tried = commands.run("sacctmgr", "-i", "load", str(path), "test")
     assert (tried.code, tried.stderr) == (0, "")
+    assert commands.run("sacctmgr", "-i", "load", str(path), "--test") == tried
     assert "       bio       root         7 " in tried.stdout
     show = ("sacctmgr", "-nP", "show", "account", "bio", "format=account,org")
     assert commands.run(*show).stdout == ""
@@ -144,8 +163,10 @@ def test_a_dump_replaces_no_special_file(commands: Commands, tmp_path: Path) -> 
     assert fifo.is_fifo()
 
 
-def test_lists_are_as_recorded(commands: Commands) -> None:
+def test_lists_are_as_recorded(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
     """Headers, widths, order, inherited QOS."""
+    # The host of the recording knows its users; this one would be a problem to list.
+    monkeypatch.setattr(pwd, "getpwnam", lambda name: pwd.getpwuid(0))
     for name in SHOWN:
         expected = recorded(f"sacctmgr/{name}")
         assert commands.run(*expected.words) == expected.printed, name
@@ -200,6 +221,8 @@ def test_json_of_resources_has_each_once(commands: Commands) -> None:
 
 def test_json_about_slurmdbd_itself(commands: Commands, room: Room) -> None:
     """Whether it answers, its counters and its configuration have the data parser's keys."""
+    for name in ("bio", "law"):
+        assert commands.run("sacctmgr", "-i", "add", "account", name).code == 0
     (ping,) = json.loads(commands.run("sacctmgr", "ping", "--json").stdout)["pings"]
     assert ping["latency"] >= 0
     assert ping | {"latency": 0} == {
@@ -208,7 +231,7 @@ def test_json_about_slurmdbd_itself(commands: Commands, room: Room) -> None:
     shown = commands.run("sacctmgr", "show", "stats", "--json")
     statistics = json.loads(shown.stdout)["statistics"]
     (changes,) = [call for call in statistics["RPCs"] if call["rpc"] == "ChangeEntities"]
-    assert changes["count"] > 1 and list(changes["time"]) == ["average", "total"]
+    assert changes["count"] == 2 and list(changes["time"]) == ["average", "total"]
     assert statistics["users"][0]["user"] == pwd.getpwuid(os.geteuid()).pw_name
     shown = commands.run("sacctmgr", "list", "configuration", "--json")
     assert json.loads(shown.stdout)["slurmdbd_conf"]["Flags"] == []
@@ -404,6 +427,10 @@ def test_abbreviated_commands(commands: Commands) -> None:
         ("list event mincpus=99999 all_time format=event", "Event"),
         ("list event all_clusters all_time format=cluster", "Cluster\ndemo"),
         ("list event nodes=n[1-2] all_time format=event", "Event"),
+        (
+            "list event event=cluster all_time format=event,eventraw,stateraw",
+            "Event|EventRaw|StateRaw\nCluster|1|0",
+        ),
         ("list event state=down all_time format=event", "Event"),
         ("list cluster withfed format=cluster,fedstate,id", "Cluster|FedState|ID\ndemo|NA|0"),
         ("list assoc user= account=chem format=account,user", "Account|User\nchem|"),
@@ -427,8 +454,18 @@ def test_conditions_choose_rows_and_columns(commands: Commands, words: str, head
 def test_ping_and_statistics(commands: Commands) -> None:
     """What drivers poll."""
     assert commands.run("sacctmgr", "ping").stdout == "slurmdbd(primary) at ctl is UP\n"
+    assert commands.run("sacctmgr", "-i", "add", "account", "bio").code == 0
+    assert commands.run("sacctmgr", "list", "account").code == 0
     stats = commands.run("sacctmgr", "show", "stats").stdout
     assert "ChangeEntities" in stats
+    for order in ("ave_time", "total_time"):
+        sorted_stats = commands.run("sacctmgr", "show", "stats", order).stdout
+        times = [int(text) for text in re.findall(rf"\t[A-Z].*{order}:(\d+)", sorted_stats)]
+        assert times == sorted(times, reverse=True) and len(times) > 1
+    refused = commands.run("sacctmgr", "show", "stats", "max_time")
+    assert (refused.code, refused.stderr) == (
+        1, " Unknown option: max_time: ave_time and total_time are allowed\n",
+    )  # fmt: skip
     assert commands.run("sacctmgr", "clear", "stats").code == 0
     assert "ChangeEntities" not in commands.run("sacctmgr", "show", "stats").stdout
     assert commands.run("sacctmgr", "show", "configuration").code == 0
@@ -541,6 +578,24 @@ def test_quiet_prints_only_errors(commands: Commands) -> None:
     printed = commands.run("sacctmgr", "-nP", "list", "qos", "one,two", "format=name").stdout
     assert printed == "one\ntwo\n"
     assert commands.run("sacctmgr", "-i", "--quiet", "add", "qos", "two").code == 1
+
+
+def test_verbose_says_which_slurmdbd_is_asked(commands: Commands) -> None:
+    """--verbose: on stderr, so that scripts that read the output go on."""
+    shown = ("-nP", "list", "account", "chem", "format=account")
+    printed = commands.run("sacctmgr", "--verbose", *shown)
+    assert printed.stderr.startswith("sacctmgr: slurmdbd at ")
+    assert printed.stdout == commands.run("sacctmgr", *shown).stdout
+
+
+def test_oneliner_changes_nothing(commands: Commands) -> None:
+    """--oneliner: a record is a line anyway."""
+    shown = ("list", "account", "chem")
+    one_line, plain = (
+        commands.run("sacctmgr", *words) for words in (("--oneliner", *shown), shown)
+    )
+    assert (one_line.stdout, one_line.stderr) == (plain.stdout, plain.stderr)
+    assert "chem" in plain.stdout
 
 
 def test_every_change_is_in_the_log(commands: Commands) -> None:
@@ -689,3 +744,10 @@ def test_coordinators_are_shown_where_they_are_asked_for(commands: Commands) -> 
         show = ("sacctmgr", "-nP", "show", entity, name, "format=coordinators")
         assert commands.run(*show).stdout == "\n"
         assert commands.run(*show, "withcoord").stdout == f"{shown}\n"
+
+
+def test_a_text_that_is_too_long_is_named(commands: Commands) -> None:
+    """The database was reached: the line says which field, and how much is allowed."""
+    printed = commands.run("sacctmgr", "-i", "modify", "job", "1", "set", f"comment={'x' * 65_537}")
+    assert printed.code == 1
+    assert printed.stderr == "sacctmgr: error: comment: at most 65536 characters are allowed\n"

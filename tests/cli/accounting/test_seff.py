@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from pyslurm_ng.base.numbers import INFINITE
-from pyslurm_ng.cli.accounting.efficiency import Efficiency, lines, memory_text, time_text
+from pyslurm_ng.cli.accounting.seff_lines import lines
+from pyslurm_ng.data_parser.efficiency import Efficiency, memory_text, time_text
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import Step, Usage
 from tests.cli.accounting_commands import Commands

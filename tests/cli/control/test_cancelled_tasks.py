@@ -39,3 +39,13 @@ def test_a_task_that_its_array_does_not_have_is_not_found(monkeypatch: pytest.Mo
     assert (printed.stdout, printed.code) == (f"Job {array.array_job_id}_987 not found\n", 1)
     printed = run_command(monkeypatch, reference, "root", ["scontrol", "show", "job", "987_1"])
     assert printed.stderr == "slurm_load_jobs error: Invalid job id specified\n"
+
+
+def test_no_task_is_waited_for_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line says it."""
+    reference = queue()
+    array = next(job for job in reference.cluster.jobs.values() if job.array_pending)
+    words = ["scontrol", "wait_job", f"{array.array_job_id}_987"]
+    printed = run_command(monkeypatch, reference, "root", words)
+    text = f"scontrol: Problem running job {array.array_job_id}_987\n"
+    assert (printed.stdout, printed.stderr, printed.code) == ("", text, 1)

@@ -10,7 +10,8 @@ from tests.cli.run_command import Printed, run_command
 RESERVATION = "starttime=2030-01-01 duration=10 users=root nodes=n4"
 NO_ENTITY = (
     "No valid entity in update command\n"
-    'Input line must include "NodeName", "PartitionName", "Reservation", "JobId", or "StepId"\n'
+    'Input line must include "NodeName", "PartitionName", "Reservation", "JobId", or '
+    '"SlurmctldDebug"\n'
 )
 FORMAT = "scontrol: error: Proper format is 'delete <ENTITY>=<ID>' or 'delete <ENTITY> <ID>'\n"
 

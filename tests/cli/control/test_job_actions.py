@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.cli import request_parts
 from pyslurm_ng.cli.control.update import by_key
+from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.states import JobFlag, JobState, NodeFlag, NodeState, Reason
 from tests.cli.reference_cluster import ReferenceCluster, cases, queue
 from tests.cli.run_command import Printed, run_command
@@ -90,11 +92,58 @@ def test_cancel_of_array_tasks_leaves_the_others(monkeypatch: pytest.MonkeyPatch
 
 
 def test_cancel_by_filter_reaches_only_own_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A filter that others' jobs pass too is no error; they are left alone."""
+    """Others' jobs that pass it stay, and are named; the exit code says so, as in 22.05."""
     reference = queue()
-    assert run(monkeypatch, reference, "bob", "scancel --state=PENDING").code == 0
+    printed = run(monkeypatch, reference, "bob", "scancel --state=PENDING")
+    denied = "scancel: error: Kill job error on job id 24: Access/permission denied"
+    assert printed.code == 210 and denied in printed.stderr.splitlines()
     ended = [job.job_id for job in reference.cluster.jobs.values() if job.state > 2]
     assert ended == [25]
+
+
+def test_a_filter_tells_nothing_of_private_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With PrivateData=jobs a user does not learn which jobs of others there are."""
+    reference = queue()
+    reference.conf = dataclasses.replace(reference.conf, private_data=("jobs",))
+    printed = run(monkeypatch, reference, "bob", "scancel --state=PENDING")
+    assert printed == Printed("", "", 0)
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("scancel -v -f -s CONT 23", "Signal 18 to full job 23"),
+        ("scancel -v -b -s CONT 23", "Signal 18 to batch job 23"),
+        ("scancel -v -b -f -s CONT 23", "Signal 18 to full job 23"),
+        ("scancel -v -s CONT 23.0", "Signal 18 to step 23.0"),
+        ("scancel -v -s CONT 23.7", "Signal 18 to step 23.7"),
+        ("scancel -v -f 23", "Terminating full job 23"),
+        ("scancel -v -b 25", "Terminating batch job 25"),
+    ],
+)
+def test_verbose_says_what_of_a_job_is_meant(
+    line: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the words of Slurm 22.05."""
+    printed = run(monkeypatch, queue(), "bob", line)
+    assert printed == Printed("", f"scancel: {text}\n", 0)
+
+
+def test_batch_ends_a_job_that_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its script has no process yet, so --batch has nothing to spare."""
+    reference = queue()
+    assert run(monkeypatch, reference, "bob", "scancel -b 25").code == 0
+    assert reference.cluster.jobs[25].state == JobState.CANCELLED
+
+
+def test_one_question_for_a_heterogeneous_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its components end together, so one answer is about all."""
+    reference = queue()
+    words = ["scancel", "-i", "30"]
+    printed = run_command(monkeypatch, reference, "carol", words, stdin="y\nn\n")
+    assert printed.stdout == "Cancel job_id=30 name=het partition=main [y/n]? "
+    states = [reference.cluster.jobs[job_id].state for job_id in (30, 31)]
+    assert states == [JobState.CANCELLED, JobState.CANCELLED]
 
 
 def test_cancel_of_others_is_denied(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -516,3 +565,18 @@ def test_scancel_of_an_empty_id_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
     """A script whose variable is empty is told what is wrong."""
     printed = run_command(monkeypatch, queue(), "alice", ["scancel", ""])
     assert (printed.stderr, printed.code) == ("scancel: error: Invalid job id \n", 1)
+
+
+def test_how_long_a_job_ran_before_it_was_suspended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is also shown when the job runs again; SuspendTime is then when that began."""
+    reference = queue()
+    cluster = reference.cluster
+    job = cluster.jobs[21]
+    stop_us, second_us = cluster.time_us, 1_000_000
+    ran_s = (stop_us - job.start_us) // second_us
+    reference.apply([ev.JobSuspended(stop_us, 21, cluster.next_duty_id)])
+    again_us = stop_us + 90 * second_us
+    reference.apply([ev.JobResumed(again_us, 21, cluster.next_duty_id, moves_suspend_us=True)])
+    shown = run(monkeypatch, reference, "root", "scontrol show job 21").stdout
+    assert ran_s > 0 and job.suspend_us == again_us
+    assert f"SecsPreSuspend={ran_s} " in shown

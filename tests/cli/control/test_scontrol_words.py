@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 
+from pyslurm_ng.cli.control import user_change
 from tests.cli.reference_cluster import ReferenceCluster, queue
 from tests.cli.run_command import Printed, run_command
 
@@ -63,11 +65,19 @@ def test_what_is_not_there_has_slurms_words(
     assert run(monkeypatch, queue(), line) == Printed("", text, 1)
 
 
-@pytest.mark.parametrize(("step", "shown"), [("99", "99."), ("99.0", "99.0"), ("99_3", "99_3.")])
+@pytest.mark.parametrize(("step", "shown"), [("29", "29."), ("21.7", "21.7"), ("27_3", "27_3.")])
 def test_a_step_that_is_not_there(step: str, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The job and the step, which is empty where none is named."""
     printed = run(monkeypatch, queue(), f"show step {step}")
     assert printed == Printed(f"Job step {shown} not found\n", "", 1)
+
+
+@pytest.mark.parametrize("step", ["99", "99.0", "99_3"])
+def test_a_step_of_no_job(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The job is what is missing, as Slurm 22.05 says."""
+    printed = run(monkeypatch, queue(), f"show step {step}")
+    text = "slurm_get_job_steps error: Invalid job id specified\n"
+    assert printed == Printed("", text, 1)
 
 
 def test_a_version_with_an_extra_word(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,3 +166,44 @@ def test_each_missing_node_of_a_list_is_named(monkeypatch: pytest.MonkeyPatch) -
 def test_a_list_of_partitions_is_the_name_of_none(monkeypatch: pytest.MonkeyPatch) -> None:
     printed = run(monkeypatch, queue(), "show partition main,nosuch")
     assert printed == Printed("Partition main,nosuch not found\n", "", 1)
+
+
+def test_a_partition_shows_its_alternate_and_that_it_has_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The line is as before where there is no alternate."""
+    reference = queue()
+    assert " Alternate=" not in run(monkeypatch, reference, "show partition gpu").stdout
+    assert run(monkeypatch, reference, "create partition=new alternate=main").code == 0
+    shown = run(monkeypatch, reference, "show partition new").stdout
+    assert "AllocNodes=ALL Alternate=main Default=NO " in shown
+    assert "\n   TRES=(null)\n" in shown
+
+
+def test_old_words_of_scontrol(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scripts of years ago write them, and Slurm 22.05 takes them."""
+    reference = queue()
+    state = run(monkeypatch, reference, "show assoc_mgr")
+    assert state.stdout and run(monkeypatch, reference, "show cache") == state
+    wrong = run(monkeypatch, reference, "update SlurmctldDebug=loud")
+    assert wrong == Printed("", "invalid debug level: loud\n", 1)
+
+
+def test_only_root_changes_jobs_as_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The manual of --uid: as that user; the controller sees no other name."""
+    reference, called = queue(), []
+
+    def become(uid: int, act: Callable[[], int]) -> int:
+        called.append(uid)
+        return act()
+
+    monkeypatch.setattr(user_change, "as_user", become)
+    monkeypatch.setattr(user_change, "may_be", lambda uid: uid == 1002)
+    line = "--uid=1002 update jobid=29 comment=new"
+    assert run(monkeypatch, reference, line) == Printed("", "", 0)
+    assert called == [1002] and reference.cluster.jobs[29].request.comment == "new"
+    denied = run(monkeypatch, reference, "-u 1003 update jobid=29 comment=other")
+    assert denied == Printed("", "Invalid user id for job 29\n", 1)
+    unknown = run(monkeypatch, reference, "-u nobody-here show partition")
+    assert unknown == Printed("", 'scontrol: error: --uid="nobody-here" invalid\n', 1)
+    assert reference.cluster.jobs[29].request.comment == "new"

@@ -35,7 +35,7 @@ def write(patch: pytest.MonkeyPatch, path: Path, *words: str) -> Printed:
 
 def written(printed: Printed, path: Path) -> SlurmConf:
     """Read what was written as a daemon would."""
-    name = re.fullmatch(r"Slurm config saved to (.+\.\d{14})\n", printed.stdout)
+    name = re.fullmatch(r"Slurm config saved to (.+\.\d{4}-\d\d-\d\dT[\d:]{8})\n", printed.stdout)
     assert name and printed.code == 0, printed
     return parse_slurm_conf(Path(name[1]).read_text(), str(path))
 
@@ -75,5 +75,5 @@ def test_a_directory_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path
     path = tmp_path / "no" / "saved.conf"
     printed = write(monkeypatch, path, str(path))
     assert printed.code == 1 and printed.stdout == ""
-    said = rf"scontrol: error: {path}\.\d+: No such file or directory\n"
+    said = rf"scontrol: error: {path}\.[-T:\d]+: No such file or directory\n"
     assert re.fullmatch(said, printed.stderr)

@@ -17,6 +17,7 @@ from hypothesis import given, strategies as st
 
 from pyslurm_ng.base.hostlist import fold_numbers
 from pyslurm_ng.cli.option_words import OptionError
+from pyslurm_ng.cli.step import multi_prog
 from pyslurm_ng.cli.step.link import MOST_STRANGERS
 from pyslurm_ng.cli.step.multi_prog import MultiProgError, check_programs, read_programs
 from pyslurm_ng.cli.step.program_path import located
@@ -55,6 +56,22 @@ def test_output_and_success(make: Any) -> None:
     node.out(0, b"oops\n", step_io.STDERR)
     node.finish()
     assert room.end() == (data, "oops\n", 0)
+
+
+def test_srun_ends_when_the_controller_knows_the_end(make: Any) -> None:
+    """The next srun finds the CPUs free: it gets the same node, with the files of this step."""
+    read, write = os.pipe()
+    room = make(["n1"], [[0]], teller=read)
+    node = room.node()
+    node.started()
+    node.finish()
+    with pytest.raises(EOFError):
+        node.wait_for(-1)
+    assert room.process.poll() is None
+    os.write(write, b"x")
+    assert room.end() == (b"", "", 0)
+    os.close(read)
+    os.close(write)
 
 
 def test_labels_wait_for_whole_lines(make: Any) -> None:
@@ -287,6 +304,19 @@ def test_closed_stdout_becomes_sigpipe(make: Any) -> None:
     assert step_io.numbers(node.wait_for(step_io.SIGNAL)[1]) == (13,)
     node.finish(13)
     assert room.process.wait(LIMIT_S) == 141
+
+
+def test_output_that_cannot_be_written_is_said(make: Any) -> None:
+    """A full disk, or a limit of the size of files: the tasks end, and a line says why."""
+    with open("/dev/full", "wb") as full:
+        room = make(["n1"], [[0]], stdout=full)
+    node = room.node()
+    node.out(0, b"y\n")
+    assert step_io.numbers(node.wait_for(step_io.SIGNAL)[1]) == (13,)
+    node.finish()
+    assert room.end()[1] == (
+        "srun: error: Could not write standard output: No space left on device\n"
+    )
 
 
 @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2, signal.SIGCONT])
@@ -597,10 +627,62 @@ def options_with(tmp_path: Any, text: str, words: list[str]) -> Options:
     return options
 
 
-@pytest.mark.parametrize("text", ["0 a\n", "0 a\n0-1 b\n", "x a\n", "0\n1 a\n", "0-99999999999 a"])
-def test_bad_programs_are_refused(tmp_path: Any, text: str) -> None:
-    """Unassigned, doubled and unreadable tasks."""
-    path = tmp_path / "mp.conf"
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("0 a\n", "Configuration file m invalid, no record for task id 1"),
+        ("0 a\n0-1 b\n", "Duplicate record for task 0\nLine 2 of configuration file m invalid"),
+        ("x a\n", "Invalid task range specification (x)\nLine 1 of configuration file m invalid"),
+        ("0-x a\n", "Invalid task range specification\nLine 1 of configuration file m invalid"),
+        ("1-0 a\n", "Invalid task range, 1-0\nLine 1 of configuration file m invalid"),
+        ("-1 a\n", "Invalid task id, -1 < 0\nLine 1 of configuration file m invalid"),
+        ("0\n1 a\n", "Line 1 of configuration file m invalid"),
+        ("0-3 a\n", "Invalid task id, 3 >= ntasks\nLine 1 of configuration file m invalid"),
+        (
+            "0-99999999999 a",
+            "Invalid task id, 99999999999 >= ntasks\nLine 1 of configuration file m invalid",
+        ),
+        (
+            "* a\n0 b\n",
+            "Task range specification with asterisk must be last\n"
+            "Line 2 of configuration file m invalid",
+        ),
+    ],
+)
+def test_bad_programs_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str
+) -> None:
+    """Unassigned, doubled and unreadable tasks, in Slurm's words."""
+    monkeypatch.chdir(tmp_path)
+    Path("m").write_text(text)
+    multi_prog._lines.cache_clear()
+    with pytest.raises(MultiProgError) as problem:
+        read_programs("m", 2)
+    assert str(problem.value) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("* p 'a  b' '%t' %t'x'%o x'y z'w ''", ["a  b", "%t", "1x1", "xy zw", ""]),
+        ('* p "a b" "%t" c\\ d e\\\\f \\%t', ['"a', 'b"', '"1"', "c d", "e\\f", "%t"]),
+        (" # a comment\n* p a # b\n", ["a", "#", "b"]),
+        ("0 p\n* p %o %t\n", ["1", "1"]),
+        ("0,,1, p %o\n", ["1"]),
+        ("*\tp a\\\nb \\\n  c\n", ["ab", "c"]),
+    ],
+)
+def test_the_words_of_a_program(tmp_path: Path, text: str, words: list[str]) -> None:
+    """Single quotes keep `%t` and `%o`, double ones are letters, and `*` counts from task 0."""
+    path = tmp_path / "m"
     path.write_text(text)
-    with pytest.raises(MultiProgError):
-        read_programs(str(path), 2)
+    programs = read_programs(str(path), 2)
+    assert [program["argv"] for program in programs if 1 in program["tasks"]] == [["p", *words]]
+
+
+def test_arguments_of_the_command_line_follow_those_of_each_program(tmp_path: Path) -> None:
+    """`srun --multi-prog m x %t`: as they are, since only the file's words are filled in."""
+    path = tmp_path / "m"
+    path.write_text("0 p %t\n1 q\n")
+    programs = read_programs(str(path), 2, ["x", "%t"])
+    assert [program["argv"] for program in programs] == [["p", "0", "x", "%t"], ["q", "x", "%t"]]

@@ -146,6 +146,17 @@ def test_cpus_of_the_job_do_not_make_a_step_exact() -> None:
     assert (fields["cpus_per_task"], fields["flags"]) == (2, 0)
 
 
+def test_the_cpus_that_a_script_gives_srun_replace_those_of_the_job() -> None:
+    """SRUN_CPUS_PER_TASK, which scripts have set since 22.05; what else a task has stays."""
+    variables = {"SLURM_CPUS_PER_TASK": "4", "SLURM_TRES_PER_TASK": "cpu=4,gres/gpu=1"}
+    own = step_request.with_own_cpus({**JOB, **variables, "SRUN_CPUS_PER_TASK": "2"})
+    fields = fields_of("-n1", variables=own)
+    assert (fields["cpus_per_task"], fields["gpus_per_task"], fields["flags"]) == (2, "1", 0)
+    assert fields_of("-n1", "-c3", variables=own)["cpus_per_task"] == 3
+    with pytest.raises(OptionError, match='Invalid numeric value "x" for --cpus-per-task'):
+        fields_of(variables=step_request.with_own_cpus({**JOB, "SRUN_CPUS_PER_TASK": "x"}))
+
+
 def test_gpus_of_tres_per_task_are_the_steps_own() -> None:
     """`srun --tres-per-task=gres/gpu` in a job: they replace what the job's variables name."""
     variables = {**JOB, "SLURM_GPUS_PER_TASK": "4", "SLURM_TRES_PER_TASK": "gres/gpu=4"}

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -116,3 +120,35 @@ def test_a_file_of_cookies_may_be_broken() -> None:
     for end in range(len(whole)):
         assert xauthority.cookie_of(whole + whole[:end], b"h", b"1") == REAL
         assert xauthority.cookie_of(whole[:end], b"h", b"1") == b""
+
+
+LISTEN = """
+import os, socket, sys
+os.setuid(65534)
+server = socket.create_server(("::1", int(sys.argv[1])), family=socket.AF_INET6)
+print("there", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_nobody_else_is_shown_the_cookie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """sshd may have 127.0.0.1 alone, and another user of the host ::1, which is tried first."""
+    server = socket.create_server(("127.0.0.1", 0))
+    port = server.getsockname()[1]
+    rows = [row for host in ("::1", "127.0.0.1")
+            for row in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]  # fmt: skip
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_: rows)
+    words = [sys.executable, "-c", LISTEN, str(port)]
+    with server, subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None and other.stdout.readline() == b"there\n"
+        entry = xauthority.Entry(0, b"far", b"", xauthority.COOKIE, REAL)
+        (tmp_path / ".Xauthority").write_bytes(xauthority.pack_entry(entry))
+        shown = XServer({"DISPLAY": f"far:{port - 6000}.0", "HOME": str(tmp_path)})
+        connection = shown.connect()
+        assert connection.getpeername() == ("127.0.0.1", port)
+        connection.close()
+        del rows[1:]
+        with pytest.raises(ConnectionRefusedError):
+            shown.connect()
+        other.communicate(b"")

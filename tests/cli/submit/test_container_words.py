@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pyslurm_ng.cli import salloc
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.submit.option_state import COMMAND_LINE
 from pyslurm_ng.cli.submit.options import Options
@@ -28,7 +29,7 @@ def test_a_bundle_is_an_absolute_path(command: str) -> None:
     assert request["container_options"] == ["id=a_1.b-2"]
 
 
-@pytest.mark.parametrize("command", ["sbatch", "srun"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_options_become_words(command: str, tmp_path: Path) -> None:
     words = (
         "--container-image=/i.tar --container-mounts=/a:/b:ro+nosuid,/c --container-name=n "
@@ -70,3 +71,12 @@ def test_what_means_nothing_is_refused(words: str, text: str) -> None:
     with pytest.raises(OptionError) as raised:
         request_of("srun", *words.split())
     assert text in str(raised.value)
+
+
+def test_salloc_starts_a_container_only_with_an_interactive_step() -> None:
+    """Its command runs here: a bundle would have no effect."""
+    options = Options("salloc")
+    options.apply("container", "/bundle", COMMAND_LINE)
+    salloc._check_bundle(options, {"LaunchParameters": "use_interactive_step"})
+    with pytest.raises(OptionError, match="--container requires LaunchParameters=use_interactive"):
+        salloc._check_bundle(options, {})

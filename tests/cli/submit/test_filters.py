@@ -80,10 +80,23 @@ def test_a_script_sees_and_changes_what_is_submitted(
             "type=sbatch", "time=1-00:00:00", "nodes=2-3", "hold=set", "exclusive=unset",
             "job-name=x", "ntasks=1", "partition=nil", "array=nil", "bell=invalid-context",
             "job.sh a",
-            '{"hold": "set", "time": "1-00:00:00", "nodes": "2-3", "job-name": "x", '
-            '"argv": ["job.sh", "a"]}',
+            '{"hold":"set","job-name":"x","nodes":"2-3","time":"1-00:00:00",'
+            '"argv":["job.sh","a"]}',
         )
     ]  # fmt: skip
+
+
+def test_what_a_filter_reads_it_may_write(conf: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Resources have their kind before them, times are whole."""
+    script(
+        conf,
+        pre="""slurm.log_info("%s %s", options.gres, options.begin)
+            options.gres = options.gres options.begin = options.begin return 0""",
+    )
+    options = read("--gres=gpu:1,shard:2", "--begin=2030-01-01", "job.sh")
+    said = "gres/gpu:1,gres/shard:2 2030-01-01T00:00:00"
+    assert capsys.readouterr().err == f"sbatch: lua: {said}\n"
+    assert options.request["gres"].count("gpu:1") == 1
 
 
 def test_the_script_may_be_elsewhere(conf: Path, tmp_path: Path) -> None:

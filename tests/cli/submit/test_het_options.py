@@ -78,8 +78,40 @@ def test_groups_of_one_program_and_programs_of_several_groups() -> None:
     assert steps("--pack-group=1", "b") == [(["--pack-group=1", "b"], 1)]
 
 
+def test_ranks_count_through_components_whatever_the_order_of_the_line() -> None:
+    """`--het-group=1 a : --het-group=0 b`: rank 0 is in component 0, as in Slurm."""
+    assert steps("--het-group=1", "a", ":", "--het-group=0", "b") == [
+        (["--het-group=0", "b"], 0),
+        (["--het-group=1", "a"], 1),
+    ]
+
+
 def test_programs_side_by_side_in_an_ordinary_job_all_run_in_it() -> None:
     assert steps("a", ":", "b", environment={"SLURM_JOB_ID": "5"}) == [(["a"], 0), (["b"], 0)]
+
+
+@pytest.mark.parametrize(
+    ("line", "nodes", "node_count", "taken"),
+    [
+        ("-n1 a : -n1 b", 1, 1, 1),
+        ("a : b", 2, 2, 2),
+        ("-N1 a : -n3 b", 2, 2, 1),
+        ("-N2-4 a : -N1 b : -n1 c", 3, 1, 3),
+    ],
+)
+def test_programs_side_by_side_need_nodes_of_their_own(
+    line: str, nodes: int, node_count: int, taken: int
+) -> None:
+    """The second waited for the nodes of the first, which waited for the second to begin."""
+    job = {"SLURM_JOB_ID": "5", "SLURM_JOB_NUM_NODES": str(nodes)}
+    text = (
+        f"Allocation failure of {node_count} nodes: job size of {nodes}, already allocated {taken} "
+    )
+    with pytest.raises(OptionError, match=text):
+        steps(*line.split(), environment=job)
+    shared = f"--exact {line}"
+    assert len(steps(*shared.split(), environment=job)) >= 2
+    assert len(steps("-n1", "a", ":", "-n1", "b", environment=job | {"SLURM_OVERLAP": "1"})) == 2
 
 
 def test_groups_are_of_heterogeneous_jobs_alone() -> None:
@@ -87,6 +119,7 @@ def test_groups_are_of_heterogeneous_jobs_alone() -> None:
     with pytest.raises(OptionError, match="No directives to start application"):
         steps("--het-group=0", "true", environment={"SLURM_JOB_ID": "5"})
     assert [group for _, group in steps("--het-group=0", "true", environment={})] == [0]
+    assert [group for _, group in steps("--het-group=3", "true", environment={})] == [0]
 
 
 @pytest.mark.parametrize(

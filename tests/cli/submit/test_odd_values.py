@@ -82,7 +82,7 @@ def from_variables(*words: str, **environment: str) -> op.Options:
         (["--delay-boot=1-0"], "delay_boot_min", 1440),
         (["--network=a,b"], "network", "a,b"),
         (["--reboot"], "flags", REQ_REBOOT),
-        (["--cluster-constraint=!a"], "cluster_constraint", None),
+        (["--cluster-constraint=!a"], "cluster_features", "!a"),
     ],
 )  # fmt: skip
 def test_these_are_taken(words: list[str], field: str, value: object) -> None:
@@ -309,3 +309,14 @@ def test_priority_0_is_no_priority() -> None:
     assert options.request["priority"] == 5
     options.apply_all([("priority", "0")], COMMAND_LINE)
     assert "priority" not in options.request
+
+
+@pytest.mark.parametrize("option", ["--gpus", "--gpus-per-node", "--gpus-per-socket"])
+def test_no_gpus_need_no_gres_types(option: str) -> None:
+    """Only a count that is not 0 needs `gpu` in GresTypes."""
+    options = op.Options("sbatch")
+    options.apply(option[2:], "0", COMMAND_LINE)
+    options.check_resources("")
+    options.apply(option[2:], "a100:1", COMMAND_LINE)
+    with pytest.raises(OptionError, match="Invalid generic resource"):
+        options.check_resources("")

@@ -1,11 +1,16 @@
-"""sgpustat and slmtop list nodes and jobs; qspool submits; sfollow reads a job's output."""
+"""Programs that list nodes and jobs once; qspool submits; sfollow reads a job's output."""
 
+import json
+import os
 import subprocess
 import time
 from importlib.metadata import version
 from pathlib import Path
 
-NAMES = ("sgpustat", "slmtop", "qspool", "sfollow")
+NAMES = (
+    "sgpustat", "slmtop", "smtop", "slutop", "slurm-monitor-top", "slurm-avail",
+    "qspool", "sfollow",
+)  # fmt: skip
 
 
 def run(*words, text=None):
@@ -23,6 +28,16 @@ assert "No GPUs currently in use by users." in run("sgpustat")
 lines = run("slmtop").splitlines()
 assert "nodes 4" in lines[0], lines
 assert any(line.split()[:3] == [job_id, "games", "RUNNING"] for line in lines), lines
+assert "2/16" in run("smtop", "--once", "--gpu-metrics", "off")
+shown = json.loads(run("slutop", "-1", "-o", "json"))
+assert (shown["summary"]["cpus_used"], shown["summary"]["mem_used"]) == (2, 100), shown
+assert [job["state"] for job in shown["jobs"]] == ["RUNNING"], shown
+shown = json.loads(run("slurm-top", "--json"))
+assert shown["jobs"][0]["mem_mb"] == 100 and len(shown["nodes"]) == 4, shown
+# slurm-avail asks in a login shell, which sets PATH anew.
+Path(".profile").write_text(f"export PATH='{os.environ['PATH']}'\n")
+assert "2/16" in run("slurm-avail", "--once", "--view", "nodes")
+assert "seen" in run("slurm-avail", "--once", "--view", "jobs")
 run("scancel", job_id)
 
 script = Path("told.slurm").resolve()

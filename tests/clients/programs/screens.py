@@ -1,4 +1,4 @@
-"""Programs for a terminal that show queue and nodes: turm, stui, slurmtop, slurm-viewer."""
+"""Programs for a terminal that show the queue, nodes and GPUs."""
 
 import fcntl
 import os
@@ -7,6 +7,7 @@ import select
 import signal
 import struct
 import subprocess
+import sys
 import termios
 import time
 from importlib.metadata import version
@@ -14,6 +15,19 @@ from importlib.metadata import version
 import pyte
 
 JOB = "watched"
+EXPECTED = {
+    "turm": ("turm", JOB, "NUMBER"),
+    "slurmtop": ("slurmtop", "debug", JOB),
+    "stui": ("stui", JOB),
+    "slurm-viewer": ("slurm-viewer", "4 nodes", "n1", "mixed"),
+    "sltop": ("sltop", "1 / 16", "4 total"),
+    "slurmtui": ("slurmtui", "NUMBER", JOB, "Running", "science"),
+    "slurmviz": ("slurmviz", "NUMBER", JOB, "n1"),
+    "smon-tui": ("smon", "NUMBER", "RUNNING", "100M"),
+    "slurm-term": ("slurm-term", "NUMBER", JOB, "RUNNING"),
+    "lazyslurm": ("lazyslurm", "NUMBER", JOB, "UNLIMITED"),
+}
+"""The program of each package, and words that it shows; those asked for are arguments."""
 
 
 def screen_of(program, *expected):
@@ -39,13 +53,11 @@ def screen_of(program, *expected):
 
 
 submitted = subprocess.run(
-    ["sbatch", "--parsable", f"--job-name={JOB}", "-o", "/dev/null", "--wrap", "sleep 600"],
+    ["sbatch", "--parsable", "--mem=100", f"-J{JOB}", "-o/dev/null", "--wrap", "sleep 900"],
     check=True, capture_output=True, text=True,
 )  # fmt: skip
 number = submitted.stdout.strip()
-screen_of("turm", JOB, number)
-screen_of("slurmtop", "debug", JOB)
-screen_of("stui", JOB)
-screen_of("slurm-viewer", "4 nodes", "n1", "mixed")
+for name in sys.argv[1:]:
+    screen_of(*(number if word == "NUMBER" else word for word in EXPECTED[name]))
 subprocess.run(["scancel", number], check=True)
-print(*(f"{name} {version(name)}" for name in ("turm", "slurmtop", "stui", "slurm-viewer")), "ok")
+print(*(f"{name} {version(name)}" for name in sys.argv[1:]), "ok")

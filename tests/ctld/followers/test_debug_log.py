@@ -11,6 +11,7 @@ from pyslurm_ng.conf.tables.keys import PARAMETERS
 from pyslurm_ng.ctld.followers.debug_log import DebugLog
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.buffer import Buffer
 from pyslurm_ng.model.job import Dependency, NodeAlloc, Step
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import JobState
@@ -60,6 +61,10 @@ def trigger(room: Logged) -> None:
         [ev.TriggerSet(START_US, down_trigger), ev.TriggerPulled(START_US, 1, START_US, "n1")]
     )
     room.apply([ev.TriggerFired(START_US, 1)])
+
+
+def buffer(room: Logged) -> None:
+    room.apply([ev.BufferChanged(START_US, 1, Buffer(1)), ev.BufferChanged(START_US, 1, None)])
 
 
 def one_pass(room: Logged) -> None:
@@ -124,6 +129,14 @@ def nothing(room: Logged) -> None:
             [
                 "BACKFILL: pass of 70 usec: 2 jobs in the queue, 0 start, 0 have an expected "
                 "start, 0 preempt, 3 tests of nodes"
+            ],
+        ),
+        (
+            "BurstBuffer",
+            buffer,
+            [
+                "BURST_BUF: burst buffer of JobId=1: pending",
+                "BURST_BUF: burst buffer of JobId=1: gone",
             ],
         ),
         ("Priority", one_pass, ["PRIO: 2 jobs, highest first: JobId=2:9 JobId=1:5"]),

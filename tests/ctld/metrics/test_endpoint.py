@@ -53,7 +53,9 @@ def test_health_is_told_to_everybody_and_pages_are_off(
     start.append(controller)
     controller.start()
     assert [get(controller, path) for path in ("/livez", "/readyz", "/healthz")] == [(204, "")] * 3
-    assert get(controller, "/metrics/jobs")[0] == 404
+    off = "no metrics: slurm.conf has no MetricsType=metrics/openmetrics\n"
+    assert get(controller, "/metrics/jobs") == (404, off)
+    assert get(controller, "/metrics/frogs") == (404, "there is no such page\n")
 
 
 def test_pages_are_for_everybody_unless_data_are_private(

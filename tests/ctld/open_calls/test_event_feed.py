@@ -12,7 +12,12 @@ from msgspec import structs
 
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.ctld.open_calls import event_feed
-from pyslurm_ng.ctld.open_calls.event_feed import LONGEST_US, MOST_OF_ONE, EventFeed
+from pyslurm_ng.ctld.open_calls.event_feed import (
+    LONGEST_US,
+    MOST_FILTER_BYTES,
+    MOST_OF_ONE,
+    EventFeed,
+)
 from pyslurm_ng.ctld.queries.event_rows import named_jobs
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.states import JobState
@@ -27,6 +32,7 @@ class Listener(Heard):
     """A command that listens; `unsent_bytes` is what it has not read."""
 
     unsent_bytes = 0
+    body_bytes = 200
 
     @property
     def events(self) -> list[dict[str, Any]]:
@@ -210,6 +216,61 @@ def test_listeners_are_bounded() -> None:
     assert scene.listen("bob").last is None
     listeners[0].leave()
     assert scene.listen().last is None
+
+
+def test_what_filters_take_is_bounded() -> None:
+    """64 listeners of one user with 40,000 words each took 270 MiB of slurmctld.
+
+    RELIABILITY 46.
+    """
+    scene = Scene()
+
+    def listen(user: str, size: int, **request: Any) -> Listener:
+        listener = Listener(FollowEvents(**request))
+        listener.body_bytes = size
+        scene.feed.handle(listener, caller(user))
+        return listener
+
+    first = listen("alice", 200_000)
+    assert first.last is None
+    assert listen("alice", 200_000).last[0] == Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF
+    assert listen("alice", 200).last is None and listen("bob", 200_000).last is None
+    first.leave()
+    assert listen("alice", 200_000).last is None
+    assert listen("alice", 200, nodes="n[1-4]").last is None
+    scene.feed._filter_bytes[1] = MOST_FILTER_BYTES
+    assert listen("carol", 200).last[0] == Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF
+
+
+def test_what_is_judged_at_once_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of 3,000 jobs of a user with 64 filters kept all others waiting for half a second.
+
+    RELIABILITY 46.
+    """
+    monkeypatch.setattr(event_feed, "LOOKS_AT_ONCE", 4)
+    monkeypatch.setattr(event_feed, "GROUPS_OF_ONE", 2)
+    scene = Scene()
+    jobs = [24, 25, 26]
+    first = scene.listen(filter=JobFilter(jobs=["24", "25", "26"]))
+    second = scene.listen(filter=JobFilter(jobs=["24", "25"]))
+    assert scene.listen(filter=JobFilter(jobs=["26"])).last[0] == (
+        Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF
+    )
+    room = scene.room
+    for job in jobs * 2:
+        room.writer.record([update(job)])
+        room.settle()  # each is a batch
+    room.writer.on_durable(room.journal.appended)
+    heard = len(first.events)
+    assert 0 < heard < 6
+    late = scene.listen("bob")  # it begins where the others are, and misses nothing
+    last = first.events[-1]["sequence"]
+    again = scene.listen(filter=JobFilter(jobs=["24", "25", "26"]), after=last)
+    room.settle()
+    assert len(first.events) == 6 and len(second.events) == 4
+    assert first.events[heard:] == late.events == again.events
+    sequences = [event["sequence"] for event in first.events]
+    assert sequences == sorted(sequences)
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def test_a_waiting_command_gets_the_line_directly() -> None:
     [
         ("9999", "root", Errno.ESLURM_INVALID_JOB_ID),
         ("21", "bob", Errno.ESLURM_ACCESS_DENIED),
-        ("24", "carol", Errno.ESLURM_JOB_PENDING),
+        ("24", "carol", Errno.ESLURM_DISABLED),
         ("nonsense", "root", Errno.ESLURM_INVALID_JOB_ID),
     ],
 )

@@ -14,6 +14,7 @@ from pyslurm_ng.base.numbers import (
     MAIL_END,
     MAIL_FAIL,
     MAIL_REQUEUE,
+    MAIL_STAGE_OUT,
     MAIL_TIME_50,
     MAIL_TIME_90,
     MAIL_TIME_LIMIT,
@@ -23,6 +24,7 @@ from pyslurm_ng.ctld.programs.mailer import Mailer
 from pyslurm_ng.ctld.programs.runner import Programs
 from pyslurm_ng.ctld.rules.ends import job_end
 from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.buffer import Buffer, BufferState
 from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState
@@ -183,6 +185,18 @@ def test_each_task_of_an_array() -> None:
     tasks = [f"Slurm Array Task Job_id=1_{task} ({2 - task})" for task in (0, 1)]
     assert heads == [*tasks, *tasks]
     assert site.sent.runs[0][1]["SLURM_ARRAY_TASK_ID"] == "0"
+
+
+@pytest.mark.parametrize(("is_hurried", "count"), [(False, 1), (True, 0)])
+def test_a_stage_out_that_is_over(is_hurried: bool, count: int) -> None:
+    """Nobody hears of a stage-out that did not take place."""
+    site = MailSite()
+    job = site.runs(MAIL_STAGE_OUT)
+    site.end(job)
+    for state in (BufferState.STAGING_OUT, BufferState.TEARDOWN, BufferState.COMPLETE):
+        buffer = Buffer(job.job_id, state, is_hurried=is_hurried)
+        site.apply([ev.BufferChanged(site.now_us, job.job_id, buffer)])
+    assert site.subjects == ["Slurm Job_id=1 Name=train Staged Out"] * count
 
 
 def test_plain_names_get_the_mail_domain() -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pyslurm_ng.conf.acct_gather_conf import parse_acct_gather_conf
 from pyslurm_ng.conf.cgroup_conf import parse_cgroup_conf
 from pyslurm_ng.conf.slurm_conf import SlurmConf, load_slurm_conf, parse_slurm_conf
 from pyslurm_ng.conf.tables.keys import PARAMETERS
-from pyslurm_ng.ctld.queries.configuration import cgroup_lines, config_lines
+from pyslurm_ng.ctld.queries.configuration import cgroup_lines, config_lines, gather_lines
 
 GOLDEN = Path(__file__).parents[2] / "conf" / "golden"
 HEAD = "ClusterName=c\nSlurmctldHost=ctl\nNodeName=n1\n"
@@ -89,3 +90,43 @@ def test_cgroup_keys_follow_in_their_own_section() -> None:
     assert "AllowedRAMSpace         = 100.0%" in lines[start:]
     assert "ConstrainCores          = yes" in lines[start:]
     assert cgroup_lines(parse_cgroup_conf("")) == sorted(cgroup_lines(parse_cgroup_conf("")))
+
+
+def test_no_section_of_cgroups_where_no_plugin_uses_them() -> None:
+    conf = parse_slurm_conf(HEAD + "ProctrackType=proctrack/linuxproc\n")
+    cgroup = parse_cgroup_conf("ConstrainCores=yes\n")
+    lines = config_lines(
+        conf, version="x", boot_time="x", next_job_id=1, user_id=lambda name: 0, cgroup=cgroup
+    )
+    assert "Cgroup Support Configuration:" not in lines
+
+
+def test_the_keys_of_a_plugin_in_acct_gather_conf_are_shown() -> None:
+    """Those of plugins that are not used are not, and no password is."""
+    gather = parse_acct_gather_conf(
+        "SysfsInterfaces=eth0,ib0\nProfileInfluxDBHost=db\nProfileInfluxDBDatabase=jobs\n"
+        "ProfileInfluxDBPass=secret\n"
+    )
+    conf = parse_slurm_conf(HEAD + "AcctGatherInterconnectType=acct_gather_interconnect/sysfs\n")
+    assert gather_lines(conf, gather) == ["SysfsInterfaces         = eth0,ib0"]
+    conf = parse_slurm_conf(HEAD + "AcctGatherProfileType=acct_gather_profile/influxdb\n")
+    lines = gather_lines(conf, gather)
+    assert "ProfileInfluxDBHost     = db" in lines
+    assert "ProfileInfluxDBPass     = (hidden)" in lines
+    assert "ProfileInfluxDBFrequency = 30" in lines
+    assert not any(line.startswith("Sysfs") for line in lines)
+    assert gather_lines(parse_slurm_conf(HEAD), gather) == []
+
+
+def test_programs_are_numbered_where_they_are_set() -> None:
+    value_of = values(
+        "Prolog=/opt/a\nProlog=/opt/b\nEpilog=/opt/c\nPrologSlurmctld=/opt/d\nPrologTimeout=7\n"
+    )
+    shown_programs = {name: value for name, value in value_of.items() if value.startswith("/opt/")}
+    assert shown_programs == {
+        "Epilog[0]": "/opt/c",
+        "Prolog[0]": "/opt/a",
+        "Prolog[1]": "/opt/b",
+        "PrologSlurmctld[0]": "/opt/d",
+    }
+    assert value_of["PrologTimeout"] == "7"

@@ -25,6 +25,7 @@ from pyslurm_ng.ctld.rules.orders.job_orders import hold_jobs, requeue_jobs
 from pyslurm_ng.ctld.rules.steps.steps import end_inactive
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.assoc import Limits, Qos
+from pyslurm_ng.model.buffer import Buffer, BufferState
 from pyslurm_ng.model.cluster import RUNS_PROLOG
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobFlag, JobState, Reason
@@ -91,6 +92,17 @@ def licenses(scene: ReservationSite) -> Job:
 
 def array_limit(scene: ReservationSite) -> Job:
     return scene.waiting(array="0-3%1")
+
+
+def buffer_in(state: BufferState) -> Callable[[ReservationSite], Job]:
+    def scenario(scene: ReservationSite) -> Job:
+        full(scene)
+        job = scene.waiting(burst_buffer="#BB_LUA pool=fast capacity=3")
+        buffer = Buffer(job.job_id, state, pool="fast", size=3)
+        scene.apply([ev.BufferChanged(scene.now_us, job.job_id, buffer)])
+        return job
+
+    return scenario
 
 
 def cleaning(scene: ReservationSite) -> Job:
@@ -470,6 +482,8 @@ ARISE: dict[Reason, Callable[[ReservationSite], Job]] = {
     Reason.JobHeldUser: held_by_user,
     Reason.BeginTime: begin_time,
     Reason.Licenses: licenses,
+    Reason.BurstBufferResources: buffer_in(BufferState.PENDING),
+    Reason.BurstBufferStageIn: buffer_in(BufferState.STAGING_IN),
     Reason.Reservation: reservation,
     Reason.ReservationDeleted: reservation_deleted,
     Reason.ReqNodeNotAvail: node_not_available,
@@ -496,7 +510,7 @@ ARISE: dict[Reason, Callable[[ReservationSite], Job]] = {
 }
 _VAGUE = "a limit is always named by its own code, never by a word for many"
 _ENERGY = "jobs ask for no energy, so nothing can be held back for it"
-_BURST = "there are no burst buffers: with BurstBufferType --bb is refused, without it does nothing"
+_ROOM = "room of burst buffers is no TRES here"
 _UNKNOWN = "limits of TRES that nobody knows are refused by sacctmgr"
 _SUBMIT = "refused at submission; what waits has been counted already"
 CANNOT: dict[Reason, str] = {
@@ -514,9 +528,7 @@ CANNOT: dict[Reason, str] = {
     Reason.MaxPoweredUpNodes: "nodes are not powered up and down: those keys have no effect",
     Reason.SystemFailure: "a controller that cannot write stops; nothing unwritten has happened",
     Reason.ReservationInvalid: "a reservation that is gone is ReservationDeleted, others wait",
-    Reason.BurstBufferResources: _BURST,
-    Reason.BurstBufferStageIn: _BURST,
-    Reason.BurstBufferOperation: _BURST,
+    Reason.BurstBufferOperation: "of the plugin for Cray's burst buffers",
     Reason.AssocMaxSubmitJobLimit: _SUBMIT,
     Reason.AssocGrpSubmitJobsLimit: _SUBMIT,
     Reason.QOSGrpSubmitJobsLimit: _SUBMIT,
@@ -524,7 +536,7 @@ CANNOT: dict[Reason, str] = {
     Reason.MaxSubmitJobsPerAccount: _SUBMIT,
 }
 for _reason in Reason:
-    for _word, _why in (("Energy", _ENERGY), ("BB", _BURST), ("Unknown", _UNKNOWN)):
+    for _word, _why in (("Energy", _ENERGY), ("BB", _ROOM), ("Unknown", _UNKNOWN)):
         # A TRES without a code of its own for some kind of limit counts as unknown there.
         if _word in _reason.name and _reason not in LIMITS:
             CANNOT[_reason] = _why

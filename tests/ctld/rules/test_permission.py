@@ -64,7 +64,7 @@ def test_messages_for_administrators_alone() -> None:
     assert kinds == {
         "CreateNodes", "DeleteNodes", "DeletePartition", "Reconfigure", "SetDampening",
         "SetDebugFlags", "SetDebugLevel",
-        "SetSchedulingLog", "Shutdown", "UpdateNodes", "UpdatePartition",
+        "SetSchedulingLog", "Shutdown", "TakeFutureNode", "UpdateNodes", "UpdatePartition",
     }  # fmt: skip
     assert not has_level("admin", OPERATOR) and has_level("admin", ROOT)
     assert has_level("operator", OPERATOR) and not has_level("operator", Caller(5, 5, "games"))

@@ -55,6 +55,46 @@ def test_a_job_that_was_released_and_cancelled_is_not_planned() -> None:
     assert [job.job_id for job in work.look(rules, site.now_us).waiting] == [other.job_id]
 
 
+def test_records_of_a_long_queue_are_made_in_slices_after_a_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All in one piece, for 200,000 jobs nobody was heard for three seconds of processor time."""
+    monkeypatch.setattr("pyslurm_ng.ctld.scheduling.pass_input._MANY", MANY)
+    site, soon, begun = Site(), list[Callable[[], None]](), list[bool]()
+    usage = UsageIndex(site.cluster)
+    work = PassInput(site.cluster, site.soft, usage, Slices(soon.append), _no_fault)
+    jobs = [site.job() for _ in range(2 * MANY)]
+    rules = policy(site.conf)
+    assert work.catch_up(rules, lambda: begun.append(True))
+    site.follow(work.applied)
+    turns = 0
+    while not begun:
+        soon.pop()()
+        turns += 1
+        if turns == 1:
+            site.apply([ev.JobEnded(site.now_us, jobs[0].job_id, JobState.CANCELLED, Reason.NONE)])
+            jobs.append(site.job())
+    assert turns > 2
+    assert not work.catch_up(rules, lambda: begun.append(True)), "they are all known"
+    waiting = work.look(rules, site.now_us).waiting
+    assert [job.job_id for job in waiting] == [job.job_id for job in jobs[1:]]
+    fresh = PassInput(site.cluster, site.soft, usage, Slices(soon.append), _no_fault)
+    assert fresh.look(rules, site.now_us).waiting == waiting
+
+
+def test_records_of_a_short_queue_are_made_by_its_pass() -> None:
+    site, soon = Site(), list[Callable[[], None]]()
+    work = PassInput(
+        site.cluster, site.soft, UsageIndex(site.cluster), Slices(soon.append), _no_fault
+    )
+    job = site.job()
+    assert not work.catch_up(policy(site.conf), lambda: None)
+    assert not soon
+    assert [each.job_id for each in work.look(policy(site.conf), site.now_us).waiting] == [
+        job.job_id
+    ]
+
+
 def _no_fault(job_id: int, error: Exception) -> None:
     raise AssertionError(job_id) from error
 

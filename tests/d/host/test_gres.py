@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from pyslurm_ng.conf.gres_conf import empty_gres_conf, parse_gres_conf
@@ -9,7 +11,10 @@ from pyslurm_ng.conf.slurm_conf import parse_slurm_conf
 from pyslurm_ng.d.host import gres
 from pyslurm_ng.d.host.device_filter import device_node
 from pyslurm_ng.d.host.nvml import DetectedGpu, type_name
+from pyslurm_ng.d.node.device_watch import DeviceWatch
 from pyslurm_ng.model.job import GresAlloc
+from pyslurm_ng.model.node import NodeGres
+from tests.world.logs import LineLog
 
 CONF = parse_slurm_conf(
     "ClusterName=c\nSlurmctldHost=h\nGresTypes=gpu,fpga\n"
@@ -54,6 +59,16 @@ def test_detected_gpus_take_the_configured_type_names() -> None:
         ("", 3),
     ]
     assert gpus[0].cores[0] == b"\x01"
+
+
+def test_cores_of_another_node_are_an_error() -> None:
+    """A gres.conf without NodeName may be that of another node."""
+    text = "ClusterName=c\nSlurmctldHost=h\nGresTypes=gpu\nNodeName=n1 CPUs=4 Gres=gpu:1\n"
+    nodes = parse_slurm_conf(text + "NodeName=n2 CPUs=16 Gres=gpu:1\n").nodes
+    conf = parse_gres_conf("Name=gpu Count=1 Cores=8-15\n", ("gpu",), nodes)
+    assert gres.node_gres(nodes[1], conf, [])[0].cores == (b"\x00\xff",)
+    with pytest.raises(gres.GresError, match="gres/gpu: this node has no core 15"):
+        gres.node_gres(nodes[0], conf, [])
 
 
 def test_a_configured_type_that_is_not_there_is_an_error() -> None:
@@ -105,3 +120,41 @@ def test_the_files_of_one_device_belong_together() -> None:
     full, null, zero = (device_node(f"/dev/{name}") for name in ("full", "null", "zero"))
     assert gres.denied_devices(gpus, [GresAlloc("gpu", "a100", 1, b"\x01")]) == (full,)
     assert gres.denied_devices(gpus, [GresAlloc("gpu", "", 1, b"\x02")]) == (null, zero)
+
+
+def test_a_device_whose_file_has_gone_is_not_there(tmp_path: Path) -> None:
+    """The others keep their cores and their UUIDs; a count without files stays as it is."""
+    files = tuple(str(tmp_path / f"gpu{number}") for number in range(3))
+    for path in files:
+        Path(path).touch()
+    gpus = NodeGres(
+        "gpu", "a100", 3, files=files, cores=(b"\1", b"\2", b"\4"), unique_ids=("a", "b", "c")
+    )
+    licence = NodeGres("tape", "", 2)
+    assert gres.without_missing([gpus, licence]) == (gpus, licence)
+    assert gres.missing_files([gpus]) == []
+    Path(files[1]).unlink()
+    remaining = NodeGres(
+        "gpu", "a100", 2, files=(files[0], files[2]), cores=(b"\1", b"\4"), unique_ids=("a", "c")
+    )
+    assert gres.without_missing([gpus, licence]) == (remaining, licence)
+    assert gres.missing_files([gpus]) == [files[1]]
+
+
+def test_slurmd_registers_when_a_device_goes_and_when_it_comes_back(tmp_path: Path) -> None:
+    file = tmp_path / "gpu0"
+    file.touch()
+    registered: list[bool] = []
+    log = LineLog()
+    gpu = NodeGres("gpu", "", 1, files=(str(file),))
+    watch = DeviceWatch(log, lambda: [gpu], lambda: registered.append(file.exists()))  # type: ignore[arg-type]
+    watch.look()
+    assert registered == []
+    file.unlink()
+    watch.look()
+    watch.look()
+    assert registered == [False]
+    assert log.lines == [f"can't stat gres.conf file {file}: the device has gone"]
+    file.touch()
+    watch.look()
+    assert registered == [False, True]

@@ -115,9 +115,10 @@ def test_sensors_of_the_configuration_are_added() -> None:
         words.extend(command)
         return text
 
-    power = IpmiPower(sensors=(16, 19), run=run)
+    power = IpmiPower(sensors=(("Node", (16, 19)), ("PSU2", (19,))), run=run)
     power.sample(0)
     assert power.reading()[1] == 200_500
+    assert power.sensors() == {"Node": 200_500, "PSU2": 24_500}
     assert words[:2] == ["ipmi-sensors", "--record-ids=16,19"]
     with pytest.raises(PowerError, match="no sensor of EnergyIPMIPowerSensors tells watts"):
         sensor_milliwatts("16,Pwr Consumption,Current,N/A,W,'OK'\n")

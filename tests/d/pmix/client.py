@@ -54,7 +54,9 @@ def main(count: int, words: list[str]) -> None:
     size = get(library, me.nspace, c.WILDCARD, b"pmix.job.size").data.uint32
     node = get(library, me.nspace, me.rank, b"pmix.nodeid").data.uint32
     host = get(library, me.nspace, me.rank, b"pmix.hname").data.string
-    print(f"rank {me.rank} of {size} on node {node} {(host or b'').decode()}", flush=True)
+    # In one piece: with PYTHONUNBUFFERED, print writes the end of a line by itself.
+    sys.stdout.write(f"rank {me.rank} of {size} on node {node} {(host or b'').decode()}\n")
+    sys.stdout.flush()
     if "leave" not in words:  # as MPI_Finalize has it
         check("PMIx_Fence", library.PMIx_Fence(ctypes.byref(everyone), 1, None, 0))
     check("PMIx_Finalize", library.PMIx_Finalize(None, 0))

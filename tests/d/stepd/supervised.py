@@ -55,14 +55,15 @@ class Supervised:
 
 
 class Template:
-    """A template process in a directory of its own."""
+    """A template process in a directory of its own; `before` are words that start it."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *before: str) -> None:
         directory.chmod(0o755)
         self.directory = directory
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         words = [str(theirs.fileno()), str(directory), " " * 64]
-        self.process = subprocess.Popen([*stepd_command(), *words], pass_fds=[theirs.fileno()])
+        command = [*before, *stepd_command(), *words]
+        self.process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
         theirs.close()
         assert select.select([self.control], [], [], LIMIT_S)[0], "the template does not start"
         assert self.control.recv(64) == READY
@@ -84,13 +85,15 @@ class Template:
             "env": [b"PATH=/usr/bin:/bin"], "nice": 100, "script": script.encode(),
             "spool": str(self.directory / f"job{self._job:05d}"), "append": False, "route": None,
             "label": False, "label_width": 1, "kill_wait": 1, "unkillable_s": 10, "cgroup": None,
-            "acct": True, "acct_every": 30, "memory_limit_kib": 0, "meter": None,
+            "acct": True, "acct_every": 30, "pam": "", "memory_limit_kib": 0, "meter": None,
+            "counts_shared": True,
             "task_prologs": [],
             "task_epilogs": [], "pty": False, "rows": 0, "columns": 0, "is_batch": True,
             "no_kill": False,
             "oom_kill_step": False, "waits_for_children": False,
             "programs": [["x"]],
             "mpi": None, "x11": None, "plugins": None, "frequency": None, "clocks": None,
+            "profile": None,
             "namespace": None, "script_word": 0,
             "tasks": [{**PLAIN, "task": 0, "local": 0, "out": out, "err": out}],
         }  # fmt: skip
@@ -101,7 +104,8 @@ class Template:
         step_record.create(path, spec)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         rights = array.array("i", [theirs.fileno()])
-        self.control.sendmsg([path.encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+        request = f"{spec['uid']} {path}".encode()
+        self.control.sendmsg([request], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
         theirs.close()
         return Supervised(path, ours)
 

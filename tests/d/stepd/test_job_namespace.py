@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from pyslurm_ng.conf.namespaces import Namespaces, PrivateDirectory
 from pyslurm_ng.d.jobs.job_namespaces import _prepare
 from pyslurm_ng.d.spool.step_contract import NamespaceSpec
 from pyslurm_ng.d.stepd import job_namespace, namespace_end
-from pyslurm_ng.kernels.process import umount
+from pyslurm_ng.kernels.process import mount, umount, unshare
 from tests.d.mounts import can_mount, in_child, spec_of
 
 DEEP = 3000
@@ -89,6 +91,41 @@ def test_the_steps_of_a_job_share_one_and_the_host_sees_nothing(base: Path, tmp_
     assert removed(spec) == "True"
     assert os.listdir(base) == ["13"]
     assert entered(spec, lambda: os.listdir(folder)) == "[]"
+
+
+@AS_ROOT
+def test_it_can_be_made_on_each_cpu(base: Path, tmp_path: Path) -> None:
+    """Linux 6.18 mounts a namespace of one CPU not always in that of another."""
+    spec = spec_of(base, 12, (PrivateDirectory(private(tmp_path)),))
+    cpus = os.sched_getaffinity(0)
+
+    def run(slurmd: int, supervisor: int) -> object:
+        os.sched_setaffinity(0, {slurmd})
+        unshare(job_namespace.CLONE_NEWNS)
+        mount(b"none", b"/", b"", job_namespace.MS_REC | job_namespace.MS_PRIVATE)
+        os.sched_setaffinity(0, {supervisor})
+        job_namespace.enter(spec)
+        return os.sched_getaffinity(0) == {supervisor} and os.listdir(spec["places"][0]["path"])
+
+    for slurmd in cpus:
+        for supervisor in cpus:
+            assert in_child(partial(run, slurmd, supervisor)) == "[]", (slurmd, supervisor)
+
+
+@AS_ROOT
+def test_an_error_keeps_no_other_step_waiting(base: Path, tmp_path: Path) -> None:
+    """The supervisor of an extern step lives on when it could not make the namespace."""
+    places = (PrivateDirectory(private(tmp_path)),)
+    spec = spec_of(base, 12, places, init_script="/bin/false")
+
+    def run() -> object:
+        with pytest.raises(job_namespace.NamespaceError, match="failed with status 1"):
+            job_namespace.enter(spec)
+        with open(base / "12" / ".lock", "rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return "free"
+
+    assert in_child(run) == "free"
 
 
 @AS_ROOT

@@ -15,6 +15,7 @@ import pytest
 from pyslurm_ng.base import libpmix
 from pyslurm_ng.wire import mpi_frames, step_io
 from tests.d.stepd.supervised import Srun, Template, until_started
+from tests.world.waiting import wait_until
 
 CLIENT = Path(__file__).parents[1] / "pmix" / "client.py"
 JOB = f"{os.getpid()}.0"  # tests of others make directories in /tmp, too
@@ -70,6 +71,27 @@ def test_its_directory_is_removed(template: Template) -> None:
     before = set(Path("/tmp").glob(f"pmix.{JOB}.n1.*"))
     run(template, "collect")
     assert set(Path("/tmp").glob(f"pmix.{JOB}.n1.*")) == before
+
+
+@needs_library
+def test_what_a_killed_server_leaves_is_removed(template: Template) -> None:
+    """A user that kills its server, or a step that is killed, filled /tmp of the node.
+
+    RELIABILITY 72.
+    """
+    before = set(Path("/tmp").glob(f"pmix.{JOB}.n1.*"))
+    step = PmixStep(template, "sleep", count=1)
+    while not step.hello:
+        step.pump()
+    supervisor = step.hello["pid"]
+    until_started(step.step)
+    children = Path(f"/proc/{supervisor}/task/{supervisor}/children")
+    (made,) = set(Path("/tmp").glob(f"pmix.{JOB}.n1.*")) - before
+    (made / "deep" / "deeper").mkdir(parents=True)
+    (made / "deep" / "deeper" / "file").touch()
+    os.kill(int(children.read_text().split()[0]), signal.SIGKILL)
+    step.finish()
+    wait_until(lambda: not made.exists(), "removal")
 
 
 @needs_library

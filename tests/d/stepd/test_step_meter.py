@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from pyslurm_ng.base.numbers import SECOND_US
@@ -14,7 +15,7 @@ from pyslurm_ng.d.spool.step_contract import MeterSpec
 from pyslurm_ng.d.spool.step_record import start_ticks
 from pyslurm_ng.d.stepd.step_meter import StepMeter
 from pyslurm_ng.d.steps.usage import usage_of_tasks
-from pyslurm_ng.model.usage import usage_columns
+from pyslurm_ng.model.usage import merge, usage_columns, usage_from
 
 PID = os.getpid()
 START_US = 1000 * SECOND_US
@@ -40,6 +41,7 @@ class File:
             "gpu_use": True,
             "node_energy": False,
             "gpu_energy": False,
+            "traffic": [],
         }
         return base | more
 
@@ -118,3 +120,30 @@ def test_usage_has_gpus_and_energy(file: File) -> None:
     assert "gres/gpuutil=1" in columns["tres_usage_in_max_task"]
     without = usage_columns(usage_of_tasks([(0, {"rss_kib": 1})], "n1"))
     assert "gres" not in without["tres_usage_in_max"]
+
+
+def test_traffic_is_the_difference_since_the_start(file: File) -> None:
+    """In bytes; of operations only profiles tell. A source that is silent keeps what was known."""
+    file.write(network=[10, 10, 1000, 500], filesystem=[1, 1, 7, 7])
+    meter = StepMeter(file.spec(traffic=[("ic/ofed", "network"), ("fs/lustre", "filesystem")]))
+    file.write(network=[20, 30, 5000, 800], filesystem=[1, 2, 7, 4007])
+    meter.look()
+    assert meter.traffic() == [("ic/ofed", 4000, 300), ("fs/lustre", 0, 4000)]
+    file.write(filesystem=[1, 2, 7, 9007])
+    meter.look()
+    assert meter.traffic() == [("ic/ofed", 4000, 300), ("fs/lustre", 0, 9000)]
+
+
+def test_traffic_of_two_nodes_is_added() -> None:
+    """TRESUsage has the sum, a task's mean, and the node that moved most with its first task."""
+    first = usage_of_tasks([(0, {"rss_kib": 1})], "n1", traffic=[("ic/ofed", 4000, 300)])
+    second = usage_of_tasks([(1, {"rss_kib": 1})], "n2", traffic=[("ic/ofed", 8000, 2**70)])
+    columns = usage_columns(merge(first, second))
+    assert "ic/ofed=12000" in columns["tres_usage_in_tot"]
+    assert "ic/ofed=6000" in columns["tres_usage_in_ave"]
+    assert "ic/ofed=8000" in columns["tres_usage_in_max"]
+    assert "ic/ofed=n2" in columns["tres_usage_in_max_node"]
+    assert "ic/ofed=1" in columns["tres_usage_in_max_task"]
+    assert f"ic/ofed={2**60 + 300}" in columns["tres_usage_out_tot"]
+    read_again = usage_from(msgspec.to_builtins(merge(first, second)))
+    assert usage_columns(read_again) == columns

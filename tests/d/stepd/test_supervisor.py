@@ -168,6 +168,24 @@ def test_over_memory_kill(template: Template) -> None:
     assert (end["status"], end["flags"] & END_OVER_MEMORY) == (9, END_OVER_MEMORY)
 
 
+SHARES = """#!/bin/sh
+exec python3 -c '
+import mmap, time
+shared = mmap.mmap(-1, 120 << 20)
+shared.write(bytes(120 << 20))
+time.sleep(3)'
+"""
+
+
+@pytest.mark.parametrize("counts_shared", [True, False])
+def test_shared_memory_counts_unless_it_shall_not(template: Template, counts_shared: bool) -> None:
+    """JobAcctGatherParams=NoShared."""
+    spec = template.spec(SHARES, acct_every=1, counts_shared=counts_shared)
+    ((_, usage),) = template.start(spec).end()["usage"]
+    assert (usage["rss_kib"] > 120 << 10) == counts_shared
+    assert usage["virtual_kib"] > 120 << 10
+
+
 def test_a_task_is_bound_and_its_output_says_so(template: Template) -> None:
     """CPU affinity and memory policy hold from the first instruction."""
     spec = template.spec("#!/bin/bash\necho pid $$; taskset -cp $$; head -n1 /proc/$$/numa_maps\n")
@@ -622,6 +640,17 @@ def program(directory: Path, name: str, text: str) -> str:
     path.chmod(0o755)
     directory.chmod(0o755)
     return str(path)
+
+
+def test_a_task_prolog_has_no_process_id_of_another(template: Template, tmp_path: Path) -> None:
+    """A step that a script starts has the script's in its environment; the task's is not known."""
+    prolog = program(tmp_path, "prolog", "echo print pid ${SLURM_TASK_PID-none}")
+    srun = Srun(
+        template, ["sh", "-c", 'test "$SLURM_TASK_PID" = $$ && echo own'], 1,
+        task_prologs=[("TaskProlog", prolog)], env=[b"PATH=/usr/bin:/bin", b"SLURM_TASK_PID=1"],
+    )  # fmt: skip
+    srun.finish()
+    assert srun.out[0, step_io.STDOUT] == b"pid none\nown\n"
 
 
 def test_a_failing_task_prolog_ends_only_its_task(template: Template, tmp_path: Path) -> None:

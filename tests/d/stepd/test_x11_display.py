@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +38,31 @@ def test_the_cookie_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(x11_display, "_XAUTH", (str(xauth),))
     shown = display("", str(tmp_path))
     (variable,) = shown.environment
-    number = variable.removeprefix(b"DISPLAY=localhost:").removesuffix(b".0").decode()
+    number = variable.removeprefix(b"DISPLAY=127.0.0.1:").removesuffix(b".0").decode()
     shown.close()
     told = seen.read_text().splitlines()
     assert told[0::2] == [f"{tmp_path} -q"] * 2
     assert told[1].startswith("add ")
     assert told[1].endswith(f"/unix:{number} . {COOKIE.hex()}")
     assert told[3].startswith("remove ")
+
+
+def test_clients_come_to_the_display_and_to_nobody_beside_it(tmp_path: Path) -> None:
+    """`localhost` is ::1 first on many hosts, where any user may listen at the same port.
+
+    RELIABILITY 58.
+    """
+    shown = display(str(tmp_path))
+    variables = dict(entry.decode().split("=", 1) for entry in shown.environment)
+    host, _, number = variables["DISPLAY"].removesuffix(".0").rpartition(":")
+    port = 6000 + int(number)
+    try:
+        with socket.create_server(("::1", port), family=socket.AF_INET6):
+            assert ipaddress.ip_address(host).is_loopback  # a name may be several addresses
+            with socket.create_connection((host, port)) as client:
+                assert client.getpeername() == shown._listener.getsockname()
+    finally:
+        shown.close()
 
 
 def test_what_keeps_a_display_from_being_there(

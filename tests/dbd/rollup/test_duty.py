@@ -256,5 +256,5 @@ def test_hours_are_read_by_indexes(sqlite_database: Database) -> None:
     assert len(plans) == len(statements) == 14
     of_jobs = [plan for plan in plans if " jobs " in plan]
     assert sum("ix_jobs_window (cluster_id=? AND end_us" in plan for plan in of_jobs) == 2
-    assert sum("ix_jobs_eligible (cluster_id=? AND eligible_us" in plan for plan in of_jobs) == 4
+    assert sum("ix_jobs_usage (cluster_id=? AND eligible_us" in plan for plan in of_jobs) == 4
     assert all(plan.startswith("SEARCH") for plan in plans)

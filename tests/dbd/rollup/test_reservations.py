@@ -127,6 +127,7 @@ def test_a_controller_that_begins_anew_has_no_reservations(store: Database) -> N
 
 def test_reservations_are_listed_with_what_was_unused(store: Database) -> None:
     """Half of the CPUs for half an hour leave 35 of 50 minutes; conditions must all hold."""
+    manage(store, "add account physics")
     record(store, ev.ReservationCreated(at("12:00:00"), reservation("12:10:00", "13:00:00")))
     job = submitted(at("12:10:00"), 1)
     record(store, job, *started(at("12:10:00"), 1, on(1, 16)), *finished(at("12:40:00"), 1, 3, 0))
@@ -134,7 +135,8 @@ def test_reservations_are_listed_with_what_was_unused(store: Database) -> None:
         connection.execute(schema.jobs.update().values(reservation="res"))
     time = "start=2026-11-20T12:00:00 end=2026-11-20T14:00:00"
     (row,) = listed(store, "reservation", time)
-    assert (row["Name"], row["TRES"], row["Associations"]) == ("res", "cpu=32", "physics")
+    (physics,) = [row["ID"] for row in listed(store, "association", "account=physics")]
+    assert (row["Name"], row["TRES"], row["Associations"]) == ("res", "cpu=32", str(physics))
     assert row["UnusedWall"] == "2100.000000"
     assert len(listed(store, "reservation", f"{time} names=res nodes=n2")) == 1
     for words in ("names=other", "nodes=n4", "ids=77", "clusters=mars"):

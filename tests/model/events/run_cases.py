@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.buffer import Buffer, BufferState
 from pyslurm_ng.model.cluster import RUNS_EPILOG
 from pyslurm_ng.model.duty import Duty, DutyKind
 from pyslurm_ng.model.ids import STEP_BATCH
@@ -22,9 +25,10 @@ from tests.model.events.effect import (
     allocated,
     at,
     part,
+    recorded,
     submitted,
 )
-from tests.model.events.job_cases import BEHIND, SUSPENDED
+from tests.model.events.job_cases import ARRAY, BEHIND, SUSPENDED
 
 CANCELLED = ev.JobCompleting(at(40), 1, JobState.CANCELLED, 0, Reason.NONE, 2, (0, 1))
 COMPLETING = (*RUNNING, CANCELLED)
@@ -46,6 +50,9 @@ RUNNING_WITH_EPILOG = (
 )
 LOST = LostRun(0, 1, "n2", "boot-1", policy="fence")
 
+STAGING_IN = Buffer(1, BufferState.STAGING_IN, "fast", 3, at(20))
+STAGING_OUT = Buffer(1, BufferState.STAGING_OUT, "fast", 3, at(20))
+
 CASES = [
     Case(
         "a suspended job gives its cores back, not its memory, and each node is told",
@@ -64,11 +71,12 @@ CASES = [
     Case(
         "a resumed job has its cores again, and the time it stood still is counted",
         SUSPENDED,
-        ev.JobResumed(at(75), 1, 4),
+        ev.JobResumed(at(75), 1, 4, moves_suspend_us=True),
         {
             "next_duty_id": 6,
             "jobs.1.state": JobState.RUNNING,
             "jobs.1.suspended_us": 45_000_000,
+            "jobs.1.suspend_us": at(75),
             "duties.4": Duty(4, DutyKind.RESUME, 0, 1, 0, at(75)),
             "duties.5": Duty(5, DutyKind.RESUME, 1, 1, 0, at(75)),
             "used.n1.cpus": 2,
@@ -92,6 +100,16 @@ CASES = [
         RUNNING,
         ev.JobSignalled(at(30), 1, 10, 0, -1, 2, node_ids=(1,)),
         {"next_duty_id": 3, "duties.2": Duty(2, DutyKind.SIGNAL, 1, 1, 0, at(30), -1, 10, 0)},
+    ),
+    Case(
+        "a step that a user ends remembers whom",
+        WITH_STEP,
+        ev.JobSignalled(at(30), 1, 9, 0, 0, 2, node_ids=(1,), cancelled_by=1001),
+        {
+            "next_duty_id": 3,
+            "jobs.1.steps": {0: structs.replace(STEP, cancelled_by=1001)},
+            "duties.2": Duty(2, DutyKind.SIGNAL, 1, 1, 0, at(30), 0, 9, 0),
+        },
     ),
     Case(
         "a job that is over keeps its cores until its nodes are clean",
@@ -375,6 +393,43 @@ CASES = [
             "jobs.1.boot_by_us": 0,
             "duties.1": Duty(1, DutyKind.LAUNCH, 0, 1, 0, at(25)),
         },
+    ),
+    Case(
+        "a job has a burst buffer",
+        WAITING,
+        ev.BufferChanged(at(20), 1, STAGING_IN),
+        {"buffers": (STAGING_IN,)},
+    ),
+    Case(
+        "a task leaves an array with a burst buffer of its own",
+        (*ARRAY, ev.BufferChanged(at(14), 1, Buffer(1, pool="fast", size=3))),
+        ev.ArrayTaskSplit(at(15), 1, 2, 2),
+        {
+            "next_job_id": 3,
+            "jobs.1.array_pending": ((0, 1, 1), (3, 3, 1)),
+            "jobs.2": recorded(
+                2,
+                array_job_id=1,
+                array_task_id=2,
+                array_limit=2,
+                array_count=4,
+                array_max=3,
+                array_step=1,
+            ),
+            "buffers": (Buffer(1, pool="fast", size=3), Buffer(2, pool="fast", size=3)),
+        },
+    ),
+    Case(
+        "the files of a job are copied away",
+        (*RUNNING, ev.BufferChanged(at(40), 1, STAGING_IN)),
+        ev.BufferChanged(at(41), 1, STAGING_OUT),
+        {"buffers": (STAGING_OUT,), "jobs.1.flags": JobFlag.STAGE_OUT},
+    ),
+    Case(
+        "a job has no burst buffer any longer",
+        (*RUNNING, ev.BufferChanged(at(40), 1, STAGING_OUT)),
+        ev.BufferChanged(at(41), 1, None),
+        {"buffers": (), "jobs.1.flags": 0},
     ),
     Case(
         "after EpilogSlurmctld the controller owes the job nothing",

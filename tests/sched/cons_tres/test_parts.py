@@ -29,7 +29,7 @@ def test_shards_fill_one_gpu_after_another() -> None:
     jobs = [site.add(gres=f"shard:{count}") for count in (3, 1, 2)]
     site.run()
     assert [site.held(job_id) for job_id in jobs] == [[{0: 3}], [{0: 1}], [{1: 2}]]
-    assert site.used() == "gpu:0(IDX:N/A),shard:6(4/4,2/4),mps:0(0/100,0/100)"
+    assert site.used() == "gpu:0,shard:6(4/4,2/4),mps:0(0/100,0/100)"
     # scontrol show job -d: how many of the parts of each GPU are the job's.
     assert [site.shown(job_id) for job_id in jobs] == [
         "shard:3(3/4,0/4)",

@@ -303,7 +303,7 @@ _job_and_step("JobName", "name", "name")
 _job_and_step("Container", "container", "container")
 _job_and_step("SubmitLine", "submit_line", "submit_line")
 _add("BlockID", (), None)
-_add("WCKeyID", (), lambda job, _: "0")
+_add("WCKeyID", ("wckey_id",), lambda job, _: job["wckey_id"])
 _add("QOSRAW", ("qos",), lambda job, context: context.qos.get(job["qos"], ""))
 _add("Cluster", (), lambda job, context: context.cluster, (),
      lambda step, job, context: context.cluster)  # fmt: skip

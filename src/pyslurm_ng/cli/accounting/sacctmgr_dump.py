@@ -136,7 +136,6 @@ def _of_user(row: "Row", user: "Row") -> "list[str]":
         *_pair("DefaultAccount", user.get("DefaultAccount") or ""),
         *_pair("DefaultWCKey", user.get("DefaultWCKey") or ""),
         *_pair("WCKeys", ",".join(user.get("WCKeys") or ())),
-        *_pair("DefaultQOS", row["DefaultQOS"]),
         *_pair("AdminLevel", "" if level == "None" else level),
         *_pair("Coordinator", user.get("DirectCoordinators") or ""),
     ]
@@ -146,11 +145,17 @@ def _of_account(account: "Row") -> "list[str]":
     return [
         *_pair("Description", account["Description"]),
         *_pair("Organization", account["Organization"]),
+        *_pair("Flags", account["Flags"]),
     ]
 
 
 def _of_association(row: "Row") -> "list[str]":
-    return [f"Fairshare={row['Share']}", *_limits(row["limits"]), *_pair("QOS", row["QOSGiven"])]
+    return [
+        *_pair("DefaultQOS", row["DefaultQOS"]),
+        f"Fairshare={row['Share']}",
+        *_limits(row["limits"]),
+        *_pair("QOS", row["QOSGiven"]),
+    ]
 
 
 def _of_qos(row: "Row") -> "list[str]":

@@ -45,7 +45,7 @@ OF_DAEMONS = ("configuration", "stats")
 def run(session: Session, entity: str, words: "list[str]") -> int:
     """Print the entity; return the exit code."""
     if entity in OF_DAEMONS:
-        return _configuration(session) if entity == "configuration" else _stats(session)
+        return _configuration(session) if entity == "configuration" else _stats(session, words)
     where: list[list[str]] = []
     flags: list[str] = ["withassoc"] if "associations" in session.options else []
     format_text = ""
@@ -161,6 +161,9 @@ def _format(entity: str, flags: "list[str]", format_text: str, kinds: "list[str]
     text = ENTITIES[entity][1]
     if entity == "event" and kinds and all("cluster".startswith(kind) for kind in kinds):
         return "Cluster,TRES,TimeStart,TimeEnd,ClusterNodes"
+    coordinators = ",Coordinators" if "withcoordinators" in flags else ""
+    if entity == "user":  # of an account they come last
+        text += coordinators
     if "withassoc" in flags and entity in ("user", "account"):
         text += "," + (USER_ASSOCIATION if entity == "user" else ACCOUNT_ASSOCIATION)
     if entity == "transaction" and ("withassocinfo" in flags or "withassoc" in flags):
@@ -169,8 +172,8 @@ def _format(entity: str, flags: "list[str]", format_text: str, kinds: "list[str]
         text += ",Federation,ID,Features,FedState"
     if "withclusters" in flags and entity == "resource":
         text += ",Cluster,Allowed"
-    if "withcoordinators" in flags and entity in ("user", "account"):
-        text += ",Coordinators"
+    if entity == "account":
+        text += coordinators
     if "wolimits" in flags or "woplimits" in flags:
         if entity == "association":
             return "Cluster,Account,User,Partition"
@@ -303,7 +306,7 @@ def _configuration(session: Session) -> int:
         ("SLURM_CONF", find_conf()),
         ("SLURM_VERSION", __version__),
         ("TCPTimeout", f"{conf.get('TCPTimeout', '2')} sec"),
-        ("TrackWCKey", conf.get("TrackWCKey", "No")),
+        ("TrackWCKey", "Yes" if _tracks_wckeys(session) else "No"),
     ):
         print(f"{name:<22s} = {value}")
     print("\nSlurmDBD configuration:")
@@ -313,9 +316,22 @@ def _configuration(session: Session) -> int:
     return 0
 
 
-def _stats(session: Session) -> int:
+_STATISTICS_ORDERS: "dict[str, Callable[[Any], int]]" = {
+    "": lambda row: -row[1],
+    "ave_time": lambda row: -(row[2] // row[1]),
+    "total_time": lambda row: -row[2],
+}
+"""How rows of (name, count, microseconds) are sorted."""
+
+
+def _stats(session: Session, words: "list[str]") -> int:
     from time import localtime, strftime
 
+    order = words[-1].lower() if words else ""
+    for word in words:
+        if word.lower() not in _STATISTICS_ORDERS:
+            fail(f" Unknown option: {word}: ave_time and total_time are allowed")
+    by_order = _STATISTICS_ORDERS[order]
     answer = session.call("ShowDbdStats", {})
     if "json" in session.options:
         from pyslurm_ng.cli.accounting.database_documents import print_document
@@ -339,10 +355,10 @@ def _stats(session: Session) -> int:
     for kind, count in answer["faults"].items():
         print(f"Faults ({kind}): {count}")
     print("\nRemote Procedure Call statistics by message type")
-    for kind, count, total in sorted(answer["by_kind"], key=lambda row: -row[1]):
+    for kind, count, total in sorted(answer["by_kind"], key=by_order):
         print(f"\t{kind:<24s} count:{count:<6d} ave_time:{total // count:<6d} total_time:{total}")
     print("\nRemote Procedure Call statistics by user")
-    for uid, count, total in sorted(answer["by_uid"], key=lambda row: -row[1]):
+    for uid, count, total in sorted(answer["by_uid"], key=by_order):
         print(
             f"\t{user_name(uid):<20s}({uid:10d}) count:{count:<6d} "
             f"ave_time:{total // count:<6d} total_time:{total}"

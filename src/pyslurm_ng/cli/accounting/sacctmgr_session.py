@@ -2,12 +2,14 @@
 
 import os
 import sys
+from contextlib import contextmanager
 
-from pyslurm_ng.base.error_numbers import is_unreachable
+from pyslurm_ng.base.error_numbers import Errno, is_unreachable
 from pyslurm_ng.cli.command import fail, read_conf, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from pyslurm_ng.wire.client import Client
@@ -55,6 +57,11 @@ class Session:
                 )
             from pyslurm_ng.wire.client import Client
 
+            if "verbose" in self.options:
+                host = self.conf.get("AccountingStorageHost", "localhost")
+                say(
+                    f"sacctmgr: slurmdbd at {host}:{self.conf.get('AccountingStoragePort', '6819')}"
+                )
             self._client = Client(self.conf, "slurmdbd", wait_s=0.5)
         return self._client
 
@@ -76,12 +83,25 @@ class Session:
         try:
             return ask(kind, fields, CHANGE_TIMEOUT_S)
         except SlurmError as error:
+            if error.code == Errno.SLURM_PROTOCOL_INSANE_MSG_LENGTH:
+                fail(f"sacctmgr: error: {_too_long(fields) or error.detail or error.text}")
             if is_unreachable(error.code):
                 fail(
                     "sacctmgr: error: Problem talking to the database: "
                     f"{error.detail or error.text}"
                 )
             fail(error.text if error.text.startswith(" ") else f"sacctmgr: error: {error.text}")
+
+
+def _too_long(fields: "dict[str, Any]") -> str:
+    """Return `comment: at most 65536 characters are allowed` for the first longer value, or ""."""
+    from pyslurm_ng.model.bounds import LongText
+
+    most = LongText.__metadata__[0].max_length  # type: ignore[attr-defined]
+    for key, _, value in (*fields.get("where", ()), *fields.get("set", ())):
+        if len(value) > most:
+            return f"{key}: at most {most} characters are allowed"
+    return ""
 
 
 COMMIT = "Would you like to commit changes? (You have 30 seconds to decide)"
@@ -187,11 +207,36 @@ def read_line() -> str:
 
 
 def _answer() -> "bytes | None":
-    """Return what was typed, in lower case; None if nothing was typed in time."""
+    """Return what was typed, in lower case; None if nothing was typed in time.
+
+    On a terminal it is one key, for which nobody has to press Enter; else a line.
+    """
     from select import select
 
     try:
-        ready, _, _ = select([sys.stdin], [], [], QUESTION_S)
-        return read_line().strip().lower().encode() if ready else None
+        with _keys_at_once():
+            ready, _, _ = select([sys.stdin], [], [], QUESTION_S)
+            if not ready:
+                return None
+            typed = os.read(0, 1).decode(errors="replace") if sys.stdin.isatty() else read_line()
+            return typed.strip().lower().encode()
     except (OSError, ValueError):
         return b""
+
+
+@contextmanager
+def _keys_at_once() -> "Iterator[None]":
+    """Let a terminal pass each key on at once, and as before afterwards."""
+    if not sys.stdin.isatty():
+        yield
+        return
+    import termios
+
+    before = termios.tcgetattr(0)
+    now = termios.tcgetattr(0)
+    now[3] &= ~termios.ICANON
+    try:
+        termios.tcsetattr(0, termios.TCSANOW, now)
+        yield
+    finally:
+        termios.tcsetattr(0, termios.TCSANOW, before)

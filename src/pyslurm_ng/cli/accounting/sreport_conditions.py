@@ -42,7 +42,8 @@ class Conditions:
                 continue
             meant = _key(kind, key)
             if not meant or meant in FLAGS:
-                say(f" Unknown condition: {word}\nUse keyword set to modify value")
+                hint = "" if kind == "wckey" else "\nUse keyword set to modify value"
+                say(f" Unknown condition: {word}{hint}")
                 self.is_good = False
                 continue
             self._texts.setdefault(meant, []).append(_unquoted(value))

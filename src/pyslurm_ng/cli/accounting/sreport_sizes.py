@@ -84,9 +84,9 @@ class SizeReport:
         words = [
             word for word in self._session.options.get("tres", "cpu").lower().split(",") if word
         ]
+        self._session.refuse_percent_of_nodes()
         if len(words) != 1 or words == ["all"]:
             raise NotAnsweredError(_ONE_TRES)
-        self._session.refuse_percent_of_nodes()
         return words[0]
 
     def _rows(self, tres: str) -> "list[Row]":

@@ -35,6 +35,10 @@ _SUMS = {
     "overcommitted": 6,
 }  # fmt: skip
 """Where each field is in the sums of a cluster."""
+_OF_EACH_CLUSTER = (
+    "cpu", "mem", "energy", "node", "billing", "fs/disk", "vmem", "pages",
+)  # fmt: skip
+"""TRES that Slurm counts on every cluster, though there may be none of it."""
 
 
 def utilization(session: "Session", words: "list[str]") -> None:
@@ -46,6 +50,8 @@ def utilization(session: "Session", words: "list[str]") -> None:
     for cluster, sums in answer["clusters"]:
         by_tres = dict(zip(answer["tres"], sums, strict=False))
         for tres in report.tres if sums else ():
+            if not any(by_tres[tres]) and tres not in _OF_EACH_CLUSTER:
+                continue  # a cluster without GPUs, beside one that has some
             rows.append(cells(report.columns, _cluster_cell(cluster, tres, by_tres[tres])))
     session.printer().table(report.columns, rows)
 

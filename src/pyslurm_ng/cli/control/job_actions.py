@@ -133,6 +133,9 @@ def _wait_job(session: "Session", arguments: "list[str]") -> int:
                 say(f"slurm_load_jobs error: {error.text}")
             return 1
         rows = Table(reply["fields"], reply["records"], ["job_id", "state", "flags"]).rows
+        if not rows:
+            say(f"scontrol: Problem running job {arguments[0]}")  # a task that the array lacks
+            return 1
         job_id, state, flags = rows[0]
         if state > JOB_SUSPENDED:
             say(f"scontrol: Job {job_id} no longer running")

@@ -1,7 +1,9 @@
 """The `Key=Value` words of scontrol create, update and delete."""
 
-_ENTITIES = ("nodename", "partitionname", "reservationname", "jobid", "jobname", "stepid")
-_SHORTEST = {"jobid": 3, "nodename": 3, "partitionname": 3, "reservationname": 3, "jobname": 4}
+_ENTITIES = ("nodename", "partitionname", "reservationname", "jobid", "jobname", "stepid",
+             "slurmctlddebug")  # fmt: skip
+_SHORTEST = {"jobid": 3, "nodename": 3, "partitionname": 3, "reservationname": 3, "jobname": 4,
+             "slurmctlddebug": 13}  # fmt: skip
 
 
 def entity_of(key: str) -> str:

@@ -3,7 +3,7 @@
 import os
 from time import monotonic_ns
 
-from pyslurm_ng.cli.command import connect, printable, read_conf, say
+from pyslurm_ng.cli.command import connect, fail, printable, read_conf, say, uid_of
 from pyslurm_ng.wire.client import SlurmError
 from pyslurm_ng.wire.daemon_link import controller_hosts
 
@@ -29,13 +29,18 @@ class Session:
         self.json = ["scontrol", *argv] if "json" in options else []
         self.quiet = "quiet" in options
         self.verbose = "verbose" in options and not self.quiet
+        self.uid: int | None = None  # --uid: who changes jobs, if not the caller
+        if "uid" in options:
+            self.uid = uid_of(options["uid"])
+            if self.uid < 0:
+                fail(f'scontrol: error: --uid="{options["uid"]}" invalid')
         self._conf: dict[str, str] | None = None
         self._client: Client | None = None
 
     @property
     def own_conf(self) -> "dict[str, str]":
         """The few keys of slurm.conf that are needed here."""
-        return read_conf("scontrol", "PreemptMode", "RebootProgram")
+        return read_conf("scontrol", "BurstBufferType", "PreemptMode", "RebootProgram")
 
     @property
     def conf(self) -> "dict[str, str]":

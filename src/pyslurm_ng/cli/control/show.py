@@ -18,6 +18,7 @@ ENTITIES = (
 ).split()
 # Keys of update that show takes, too.
 _OTHER_NAMES = {
+    "cache": "assoc_mgr",
     "jobid": "jobs",
     "partitionname": "partitions",
     "reservationname": "reservations",
@@ -54,7 +55,9 @@ def show(session: "Session", arguments: "list[str]") -> int:
         say(f"scontrol: error: --json is not available for show {entity_name}")
         return 1
     if entity_name in _OF_BURST_BUFFERS:
-        return 0  # as in Slurm where BurstBufferType is not set
+        from pyslurm_ng.cli.control import burst_buffers
+
+        return burst_buffers.show(session, entity_name, rest)
     is_list = entity_name in ("assoc_mgr", "topology")
     if len(rest) > (0 if entity_name == "daemons" else 1) and not is_list:
         fail("too many arguments for keyword:show")

@@ -183,7 +183,7 @@ def _job_head(row: "Row") -> str:
             text += f"ArrayTaskThrottle={row['array_limit']} "
     if row["het_job_id"]:
         text += f"HetJobId={row['het_job_id']} HetJobOffset={row['het_offset']} "
-    return f"{text}JobName={null(row['name'])}"
+    return f"{text}JobName={row['name']}"
 
 
 def job_start_us(row: "Row") -> int:
@@ -236,7 +236,7 @@ def _job_times(row: "Row", dates: Dates) -> "list[str]":
     # A star: planned, not started.
     planned = was_planned(row["state"], row["reason"])
     scheduler = "Backfill:*" if planned else row["scheduler"] or "Main"
-    before_s = row["elapsed_before_us"] // SECOND_US if row["state"] == JOB_SUSPENDED else 0
+    before_s = row["elapsed_before_us"] // SECOND_US
     lines.append(
         f"SuspendTime={text(row['suspend_us'], 'None')} SecsPreSuspend={before_s}"
         f" LastSchedEval={text(row['last_eval_us'] or row['submit_us'], 'Unknown')}"
@@ -367,19 +367,8 @@ def file_lines(row: "Row") -> "list[str]":
     return [f"StdErr={path(error)}", f"StdIn={path(std_in)}", f"StdOut={path(out)}"]
 
 
-def tres_per_task(row: "Row") -> str:
-    """Return TresPerTask: --cpus-per-task, --gpus-per-task and --tres-per-task together."""
-    words = []
-    if row["cpus_per_task"]:
-        words.append(f"cpu={row['cpus_per_task']}")
-    words += [f"gres/gpu={word}" for word in row["gpus_per_task"].split(",") if word]
-    if row["tres_per_task"]:
-        words.append(row["tres_per_task"])
-    return ",".join(words)
-
-
 def _job_wishes(row: "Row") -> "list[str]":
-    from pyslurm_ng.data_parser.job_values import tres_list
+    from pyslurm_ng.data_parser.job_values import tres_list, tres_of_task
 
     lines = []
     if row["segment"]:
@@ -393,7 +382,10 @@ def _job_wishes(row: "Row") -> "list[str]":
         wait = long_time(row["switches_wait_s"])
         lines.append(f"Switches={row['switches']}@{wait}")
     if row["burst_buffer"]:
-        lines.append(f"BurstBuffer={row['burst_buffer']}")
+        first, *more = row["burst_buffer"].splitlines()
+        lines += [f"BurstBuffer={first}", *more]
+    if row["burst_buffer_state"]:
+        lines.append(f"BurstBufferState={row['burst_buffer_state']}")
     for flag, word in ((REQ_GRES_DISABLE_BIND, "No"), (REQ_GRES_ENFORCE_BIND, "Yes")):
         if row["request_flags"] & flag:
             lines.append(f"GresEnforceBind={word}")
@@ -414,7 +406,10 @@ def _job_wishes(row: "Row") -> "list[str]":
         ("TresPerJob", tres_list("", "", "gres/gpu:", row["gpus"])),
         ("TresPerNode", tres_list("gres/", row["gres"], "gres/gpu:", row["gpus_per_node"])),
         ("TresPerSocket", tres_list("", "", "gres/gpu:", row["gpus_per_socket"])),
-        ("TresPerTask", tres_per_task(row)),
+        (
+            "TresPerTask",
+            tres_of_task(row["cpus_per_task"], row["gpus_per_task"], row["tres_per_task"]),
+        ),
         ("NtasksPerTRES", row["ntasks_per_gpu"]),
     ):
         if text:
@@ -432,25 +427,36 @@ def _job_wishes(row: "Row") -> "list[str]":
 # Steps ----------------------------------------------------------------------------------------
 
 
+_CONTAINER_ID = "container-id="
+
+
 def show_step(session: "Session", words: "list[str]") -> int:
-    """Print running steps: all, of jobs, or single ones."""
-    steps = split_job_ids(words[0]) if words else []
+    """Print running steps: all, of jobs, single ones, or those of one container-id=."""
+    is_name, container = False, ""
+    if words and words[0].lower().startswith(_CONTAINER_ID):
+        is_name, container = True, words[0][len(_CONTAINER_ID) :]
+    steps = split_job_ids(words[0]) if words and not is_name else []
     try:
         reply = show_all(session.client, "ShowSteps", {"steps": steps, "flags": SHOW_ALL}, "steps")
     except SlurmError as error:
         session.complain(f"slurm_get_job_steps error: {error.text}")
         return 1
     table = Table(reply["fields"], reply["records"], reply["fields"])
+    rows = table.dicts()
+    if is_name:
+        rows = [row for row in rows if row["container_id"] == container]
     if session.json:
         from pyslurm_ng.cli.listing.step_json import print_steps
 
-        return print_steps(session.json, reply, table)
-    rows = table.dicts()
+        return print_steps(session.json, reply, rows)
     session.count(reply, rows)
     if not rows:
         if words:
+            if not is_name and not _is_known(session, words[0].partition(".")[0]):
+                session.complain("slurm_get_job_steps error: Invalid job id specified")
+                return 1
             # Slurm writes an id and a step, and leaves the second empty where none is named.
-            dot = "" if "." in words[0] else "."
+            dot = "" if "." in words[0] or is_name else "."
             session.miss(f"Job step {words[0]}{dot} not found")
             return 1
         print("No job steps in the system")
@@ -475,7 +481,7 @@ def show_step(session: "Session", words: "list[str]") -> int:
             f"SrunHost:Pid={null(row['srun_host'])}:{row['srun_pid']}",
         ]
         if row["container"]:
-            lines.append(f"Container={row['container']}")
+            lines.append(f"Container={row['container']} ContainerID={null(row['container_id'])}")
         if row["tres_per_node"]:
             lines.append(f"TresPerNode={row['tres_per_node']}")
         print_record(session, lines)

@@ -192,6 +192,7 @@ def partition_lines(row: "Row", preempt_mode: str) -> "list[str]":
     qos = f"AllowQos={_everybody(row['allow_qos'])}"
     if row["deny_qos"] and not row["allow_qos"]:
         qos = f"DenyQos={','.join(row['deny_qos'])}"
+    alternate = f" Alternate={row['alternate']}" if row["alternate"] else ""
     bind = _bind(row)
     over = row["over_time_limit_min"]
     over_text = "NONE" if over == NO_VAL else _unlimited(over)
@@ -206,7 +207,8 @@ def partition_lines(row: "Row", preempt_mode: str) -> "list[str]":
     lines = [
         f"PartitionName={row['name']}",
         f"AllowGroups={_everybody(row['allow_groups'])} {accounts} {qos}",
-        f"AllocNodes={row['alloc_nodes'] or 'ALL'} Default={_yes(row['is_default'])}{bind}"
+        f"AllocNodes={row['alloc_nodes'] or 'ALL'}{alternate}"
+        f" Default={_yes(row['is_default'])}{bind}"
         f" QoS={row['qos'] or 'N/A'}",
         f"DefaultTime={long_limit(row['default_time_min'], 'NONE')}"
         f" DisableRootJobs={_yes(row['disable_root_jobs'])} Exclusive={row['exclusive']}"
@@ -229,7 +231,7 @@ def partition_lines(row: "Row", preempt_mode: str) -> "list[str]":
         f" SelectTypeParameters={row['select_type_parameters'] or 'NONE'}",
         f"JobDefaults={null(row['job_defaults'])}",
         memory,
-        f"TRES={row['tres']}",
+        f"TRES={null(row['tres'])}",
     ]
     if row["tres_billing_weights"]:
         lines.append(f"TRESBillingWeights={row['tres_billing_weights']}")

@@ -98,9 +98,15 @@ def update(session: "Session", words: "list[str]") -> int:
         return reservations.update(session, words)
     if "partitionname" in names:
         return _partition(session, settings, create=False)
+    if "slurmctlddebug" in names:
+        from pyslurm_ng.cli.control import daemons
+
+        levels = [value for key, value, _ in settings if entity_of(key) == "slurmctlddebug"]
+        return daemons.set_debug(session, levels[-1:])
     say(
         "No valid entity in update command\n"
-        'Input line must include "NodeName", "PartitionName", "Reservation", "JobId", or "StepId"'
+        'Input line must include "NodeName", "PartitionName", "Reservation", "JobId", or '
+        '"SlurmctldDebug"'
     )
     return 1
 
@@ -148,13 +154,32 @@ def _update_job(session: "Session", settings: "list[tuple[str, str, str]]") -> i
     if not request["settings"]:
         say("No changes specified")
         return 1
-    code = change_jobs(session, "UpdateJob", request, typed=typed)
+    code = _change_as(session, request, typed)
     if not code and not _SIZES.isdisjoint(request["settings"]) and "SLURM_JOB_ID" in os.environ:
         from pyslurm_ng.cli.control.resize import write_scripts
 
         for job_id in job_ids(request.get("jobs", []))[0]:
             write_scripts(session, job_id)
     return code
+
+
+def _change_as(session: "Session", request: "dict[str, Any]", typed: "dict[str, str]") -> int:
+    """Send a change of jobs, with --uid as that user."""
+    uid = session.uid
+    if uid is None:
+        return change_jobs(session, "UpdateJob", request, typed=typed)
+    from pyslurm_ng.cli.control.user_change import as_user, may_be
+
+    if not may_be(uid):
+        for job in request.get("jobs") or [request.get("name", "")]:
+            _complain_of_job(session, job, "Invalid user id", "")
+        return 1
+
+    def change() -> int:
+        session.move(session.conf)  # a connection of this user's own
+        return change_jobs(session, "UpdateJob", request, typed=typed)
+
+    return as_user(uid, change)
 
 
 def _job_value(name: str, value: str) -> str:
@@ -248,20 +273,24 @@ def change_jobs(
             return refuse(typed.get(detail, detail))
         say(f"slurm_update error: {by_key(text, request)}")
         return 1
-    for text, code, words in reply["errors"]:
-        from pyslurm_ng.base.error_numbers import Errno
+    if not reply["errors"]:
+        return 1 if refused else 0
+    from pyslurm_ng.base.error_numbers import Errno
+    from pyslurm_ng.cli.control.task_errors import folded
 
+    for text, code, words in folded(reply["errors"]):
+        is_denied = kind == "SuspendJobs" and code == Errno.ESLURM_ACCESS_DENIED
         is_name = code == Errno.ESLURM_INVALID_JOB_ID and request.get("name") == text
         if is_name and kind == "HoldJobs" and len(reply["errors"]) == 1 and not refused:
             return 0  # as in Slurm: no job of that name is no error
         if is_name and kind == "UpdateJob":
             session.complain(_no_job_of_name(request))
-        elif "_" in text and kind != "TopJobs":
+        elif "_" in text and not (kind == "TopJobs" or is_denied):
             tasks = text.replace("[", "").replace("]", "")
             session.complain(f"{tasks}: {words}")
         else:
             _complain_of_job(session, text, words, second_line)
-    return 1 if reply["errors"] or refused else 0
+    return 1
 
 
 def _complain_of_job(session: "Session", job: str, why: str, second_line: str) -> None:

@@ -89,7 +89,7 @@ def write_config(session: "Session", words: "list[str]") -> int:
     fields = partitions["fields"]
     for row in Table(fields, partitions["records"], fields).dicts():
         file_lines.append(partition_line(row, session.preempt_mode))
-    stamp = strftime("%Y%m%d%H%M%S", localtime())
+    stamp = strftime("%Y-%m-%dT%H:%M:%S", localtime())
     return _save(words[0] if words else _own_path(lines), file_lines, stamp)
 
 

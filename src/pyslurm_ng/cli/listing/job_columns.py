@@ -27,7 +27,7 @@ from pyslurm_ng.cli.listing.list_format import (
     short_time,
     sluid_text,
 )
-from pyslurm_ng.data_parser.job_values import below, end_of, tres_list
+from pyslurm_ng.data_parser.job_values import below, end_of, tres_list, tres_of_task
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -190,8 +190,10 @@ def _start(context: Context, *columns: "Cells") -> "Cells":
 def _end(context: Context, *columns: "Cells") -> "Cells":
     text = context.dates.text
     return [
-        text(end_of(start if state else planned, *rest))
-        for state, start, planned, *rest in zip(*columns, strict=False)
+        "NONE"
+        if (start if state else planned) and not end and limit_min == INFINITE
+        else text(end_of(start if state else planned, end, limit_min, pause))
+        for state, start, planned, end, limit_min, pause in zip(*columns, strict=False)
     ]
 
 
@@ -234,6 +236,11 @@ def _min_memory(context: Context, per_cpu: "Cells", per_node: "Cells") -> "Cells
     ]
 
 
+def _disk(context: Context, column: "Cells") -> "Cells":
+    text = "{}M".format if context.is_raw else mem_text
+    return [text(cell) if cell else "0" for cell in column]
+
+
 def _priority_share(context: Context, column: "Cells") -> "Cells":
     return [f"{cell / INFINITE:.14f}" for cell in column]
 
@@ -262,6 +269,11 @@ def _per_node(context: Context, *columns: "Cells") -> "Cells":
 
 def _gpu_list(context: Context, column: "Cells") -> "Cells":
     return [tres_list("", "", "gres/gpu:", cell) or "N/A" for cell in column]
+
+
+def _per_task(context: Context, cpus: "Cells", gpus: "Cells", others: "Cells") -> "Cells":
+    rows = zip(cpus, gpus, others, strict=False)
+    return [tres_of_task(*row) or "N/A" for row in rows]
 
 
 def _per_gpu(context: Context, column: "Cells") -> "Cells":
@@ -356,7 +368,7 @@ FIELDS: "dict[str, Field]" = {
     "batchhost": ("B", "EXEC_HOST", ("batch_host",), _exec_host),
     "boardspernode": ("", "BOARDS_PER_NODE", _ID, _zero),
     "burstbuffer": ("", "BURST_BUFFER", ("burst_buffer",), _or_null),
-    "burstbufferstate": ("", "BURST_BUFFER_STATE", _ID, _null),
+    "burstbufferstate": ("", "BURST_BUFFER_STATE", ("burst_buffer_state",), _or_null),
     "cluster": ("", "CLUSTER", _ID, _cluster),
     "clusterfeature": ("", "CLUSTER_FEATURES", ("cluster_features",), _or_null),
     "command": ("o", "COMMAND", ("command",), _or_null),
@@ -401,7 +413,7 @@ FIELDS: "dict[str, Field]" = {
                     for cpus, tasks, least in zip(each, per_node, low, strict=False)]),
     "minmemory": ("m", "MIN_MEMORY", ("mem_per_cpu_mib", "mem_per_node_mib"), _min_memory),
     "mintime": ("", "TIME_MIN", ("time_min_min",), _minutes),
-    "mintmpdisk": ("d", "MIN_TMP_DISK", ("tmp_mib",), _plain),
+    "mintmpdisk": ("d", "MIN_TMP_DISK", ("tmp_mib",), _disk),
     "name": ("j", "NAME", ("name",), _plain),
     "network": ("", "NETWORK", ("network",), _or_null),
     "nice": ("y", "NICE", ("nice",), _plain),
@@ -464,7 +476,8 @@ FIELDS: "dict[str, Field]" = {
     "tres-per-job": ("", "TRES_PER_JOB", ("gpus",), _gpu_list),
     "tres-per-node": ("b", "TRES_PER_NODE", ("gres", "gpus_per_node"), _per_node),
     "tres-per-socket": ("", "TRES_PER_SOCKET", ("gpus_per_socket",), _gpu_list),
-    "tres-per-task": ("", "TRES_PER_TASK", ("tres_per_task",), _or_na),
+    "tres-per-task": ("", "TRES_PER_TASK", ("cpus_per_task", "gpus_per_task", "tres_per_task"),
+                      _per_task),
     "userid": ("U", "UID", ("user_id",), _plain),
     "username": ("u", "USER", ("user_name",), _plain),
     "wait4switch": ("", "WAIT4SWITCH", ("switches_wait_s",), _plain),

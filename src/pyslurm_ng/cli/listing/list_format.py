@@ -22,6 +22,19 @@ STEP_ID = ("job_id", "array_job_id", "array_task_id", "het_job_id", "het_offset"
 """The fields that `step_id_text` takes."""
 
 
+_NEVER_CUT = frozenset(
+    "l L M n N R Y timelimit timeleft timeused reqnodes nodelist reasonlist schednodes "
+    "preempttime".split()
+)
+"""Fields of squeue that are longer than their column, if need be, where that is right-aligned."""
+
+
+def _whole(cell: str, width: int) -> str:
+    """Return a cell of at least so many characters; a reason in the place of nodes is cut."""
+    is_reason = cell[:1] == "(" and cell != "(null)"
+    return (cell[:width] if is_reason else cell).rjust(width)
+
+
 class Column:
     """One column of a format: a field's key (letter or lower-case name) and how to print it."""
 
@@ -47,6 +60,24 @@ class Format:
         """Return the header line."""
         row = [headings[column.key] for column in self.columns]
         return self.lines([[cell] for cell in row])
+
+    def with_whole_cells(self, cells: "list[Sequence[str | int]]") -> bytes:
+        """Return the lines of jobs or steps: no time and no node list is cut at its left column.
+
+        As in Slurm: `%.10M` of a job that has run for ten days shows all eleven characters.
+        """
+        widths = [column.width for column in self.columns]
+        for index, column in enumerate(self.columns):
+            width = column.width
+            if not width or not column.right or column.key not in _NEVER_CUT:
+                continue
+            if max(map(len, map(str, cells[index]))) > width:
+                cells[index] = [_whole(str(cell), width) for cell in cells[index]]
+                column.width = 0
+        text = self.lines(cells)
+        for column, width in zip(self.columns, widths, strict=True):
+            column.width = width
+        return text
 
     def lines(self, cells: "Sequence[Sequence[str | int]]") -> bytes:
         """Return the lines of columns of cells."""
@@ -151,7 +182,7 @@ def lines_of(
     for column in chosen.columns:
         _, _, needed, maker = fields[column.key]
         cells.append(maker(context, *[columns[table.at[name]] for name in needed]))
-    return out + chosen.lines(cells)
+    return out + chosen.with_whole_cells(cells)
 
 
 class Dates:

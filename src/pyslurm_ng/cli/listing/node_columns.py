@@ -203,7 +203,7 @@ def partition_text(partition: "Row") -> str:
     return f"{partition['name']}*" if partition["is_default"] else str(partition["name"])
 
 
-_AVAILABLE = {"UP": "up", "DOWN": "down", "DRAIN": "drain", "INACTIVE": "inact"}
+_AVAILABLE = {"UP": "up", "DOWN": "down", "DRAIN": "drain", "INACTIVE": "inactive"}
 
 
 def limit_text(minutes: int) -> str:

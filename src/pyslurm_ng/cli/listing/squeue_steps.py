@@ -53,6 +53,10 @@ def _array_task(context: Context, ids: "Cells") -> "Cells":
     return [task_id if task_id < NO_VAL else "N/A" for task_id in ids]
 
 
+def _or_unknown(context: Context, cells: "Cells") -> "Cells":
+    return [cell or "N/A" for cell in cells]
+
+
 def _unknown(context: Context, ids: "Cells") -> "Cells":
     return ["N/A"] * len(ids)
 
@@ -67,7 +71,7 @@ FIELDS: "dict[str, Field]" = {
     "arraytaskid": ("", "ARRAY_TASK_ID", ("array_task_id",), _array_task),
     "cluster": ("", "CLUSTER", _ID, _cluster),
     "container": ("", "CONTAINER", ("container",), _plain),
-    "containerid": ("", "CONTAINERID", _ID, _unknown),
+    "containerid": ("", "CONTAINERID", ("container_id",), _or_unknown),
     "cpufreq": ("", "CPU_FREQ", _ID, _unknown),
     "cpus-per-tres": ("", "CPUS_PER_TRES", _ID, _unknown),
     "gres": ("", "TRES_PER_JOB", _ID, _unknown),
@@ -124,7 +128,7 @@ def show_steps(
     if "json" in options:
         from pyslurm_ng.cli.listing.step_json import print_steps
 
-        return print_steps(["squeue", *argv], reply, table)
+        return print_steps(["squeue", *argv], reply, table.dicts())
     context = Context(reply["now_us"], reply["cluster_name"])
     write_bytes(headings(options, context, len(table.rows)))
     write_bytes(lines_of(chosen, table, context, FIELDS, "noheader" not in options))

@@ -11,15 +11,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from pyslurm_ng.data_parser.records import Table
-
     Row = dict[str, Any]
 
 
-def print_steps(argv: "list[str]", reply: "dict[str, Any]", table: "Table") -> int:
-    """Print the steps of a reply; return the exit code."""
+def print_steps(argv: "list[str]", reply: "dict[str, Any]", rows: "list[Row]") -> int:
+    """Print rows of a reply; return the exit code."""
     cluster = reply["cluster_name"]
-    steps = [_object(row, cluster, reply["now_us"]) for row in table.dicts()]
+    steps = [_object(row, cluster, reply["now_us"]) for row in rows]
     return print_records(argv, "steps", steps, reply)
 
 
@@ -36,7 +34,7 @@ def _object(row: "Row", cluster: str, now_us: int) -> "dict[str, Any]":
         },
         "cluster": cluster,
         "container": row["container"],
-        "container_id": "",
+        "container_id": row["container_id"],
         "cpu": {"frequency": {"min": unset, "max": unset, "governor": unset}},
         "tres": {
             "per": {

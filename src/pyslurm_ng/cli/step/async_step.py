@@ -51,7 +51,7 @@ def queue_step(
     fields: "dict[str, Any]",
     operands: "list[str]",
 ) -> int:
-    """Queue a step and print its id; return the exit code."""
+    """Queue a step and print its id, as sbatch that of a job; return the exit code."""
     job_id = fields["job_id"]
     quick = {name: fields[name] for name in fields if name != "no_wait"}
     quick["request_id"] = os.urandom(16)
@@ -73,7 +73,10 @@ def queue_step(
         return 1
     assert step_id <= MAX_NORMAL_STEP_ID
     name = f"{job_id}.{step_id}"
-    print(name if "parsable" in options.settings else f"Submitted step {name}")
+    if "parsable" in options.settings:
+        print(name)
+    elif "quiet" not in options.settings:
+        print(f"Submitted step {name}")
     return 0
 
 

@@ -69,6 +69,8 @@ class Broadcast:
             status = os.fstat(file)
             if not stat.S_ISREG(status.st_mode):
                 raise BroadcastError(f"Can't send `{source}`: not a regular file")
+            if not status.st_size:
+                say(f"{self._command}: error: Warning: file `{source}` is empty.")
             return self._send(file, status, path, make_directory)
         finally:
             os.close(file)

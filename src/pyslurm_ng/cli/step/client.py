@@ -5,13 +5,14 @@ port and sends streams and ends of tasks (`wire.step_io`).
 """
 
 import select
+from time import monotonic
 
 from pyslurm_ng.base.numbers import SIGKILL, SIGPIPE, SIGTERM
 from pyslurm_ng.base.poll_loop import PollLoop
 from pyslurm_ng.cli.step.node_links import NodeLinks, StepOrders
 from pyslurm_ng.cli.step.step_input import StepInput
 from pyslurm_ng.cli.step.step_output import StepOutput
-from pyslurm_ng.cli.step.task_ends import TaskEnds
+from pyslurm_ng.cli.step.task_ends import TASK_FAILURE, TaskEnds
 from pyslurm_ng.cli.step.terminal import window_size
 from pyslurm_ng.cli.step.user_signals import UserSignals
 from pyslurm_ng.kernels.records import unpack
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 _CONNECT_S = 60.0
 _FINISH_GRACE_S = 2.0
+_KNOWN_S = 2.0
 _FAILED_STATUS = 1 << 8
 
 
@@ -66,6 +68,8 @@ class StepClient:
         self._is_verbose = verbose > 0
         self._kill_wait_s = kill_wait_s
         self._is_over = False
+        self._is_known = False  # to the controller, that the step is over
+        self._sources: set[int] = set()  # descriptors of those that tell
         self._was_aborted = False
         self._lost_code = 0
         self._loop = loop = PollLoop()
@@ -81,13 +85,14 @@ class StepClient:
         )  # fmt: skip
         self._ends = TaskEnds(
             loop, tasks, orders, output, verbose=verbose, kill_on_bad_exit=kill_on_bad_exit,
-            wait_s=wait_s,
+            wait_s=wait_s, on_bad_exit=self._end_others,
         )  # fmt: skip
         self._signals = UserSignals(
             loop, signals, tasks, orders, output, show_status=show_status,
             quit_on_interrupt=quit_on_interrupt, abort_window_s=abort_window_s,
             on_resize=self._tell_window_size, on_forced=self._forced, on_give_up=self._give_up,
         )  # fmt: skip
+        self._out_path = streams.out.path
         streams.out.on_broken = self._output_broke
         self._x11: X11Forward | None = None
         self._exchange = exchange
@@ -101,10 +106,12 @@ class StepClient:
 
     def also_watch(self, descriptor: int, callback: "Callable[[], None]") -> None:
         """Call back when a descriptor (the controller's) can be read."""
+        self._sources.add(descriptor)
         self._loop.watch(descriptor, select.POLLIN, lambda events: callback())
 
     def forget(self, descriptor: int) -> None:
         """Stop watching a descriptor."""
+        self._sources.discard(descriptor)
         self._loop.drop(descriptor)
 
     # The loop -----------------------------------------------------------------------------------
@@ -117,9 +124,19 @@ class StepClient:
         self._ends.tell()
         self._output.finish()
         self.links.close()
+        self._wait_until_known()
         if self._ended_by_signal() and not self._was_aborted:
             self._output.info(f"Force Terminated {self.tasks.step_name}")
         return max(self.tasks.code, self._lost_code)
+
+    def _wait_until_known(self) -> None:
+        """Wait a little until the controller knows the end of the step, as Slurm's srun does.
+
+        Then what comes after srun finds the step's CPUs free and its record in accounting.
+        """
+        give_up_s = monotonic() + _KNOWN_S
+        while self._sources and not self._is_known and (left_s := give_up_s - monotonic()) > 0:
+            self._loop.turn(left_s)
 
     def _ended_by_signal(self) -> bool:
         """Return whether the worst task was ended: other signals are the program's own faults."""
@@ -188,8 +205,17 @@ class StepClient:
         self.links.send(link, frame)
         return True
 
+    def _end_others(self) -> None:
+        """End the other components: a task here has failed."""
+        if self._exchange is not None:
+            self._exchange.end_others()
+
     def _exchange_ends(self, text: str) -> None:
-        """End the step because its ranks cannot go on, or one of them says so."""
+        """End the step: its ranks cannot go on, or one of them or another component says so."""
+        if text == TASK_FAILURE:
+            if not self.orders.is_ending:
+                self._ends.end_for_failure()
+            return
         if text:
             self._output.log(f"error: MPI: {text}")
         if not self.orders.is_ending:
@@ -212,10 +238,11 @@ class StepClient:
             text = str(unpack(body)["text"])
         except (ValueError, KeyError, TypeError):
             text = "Unspecified error"
-        self._output.log(
-            f"error: task launch for {self.tasks.step_name} failed on node "
-            f"{self.tasks.nodes[node]}: {text}"
-        )
+        if text:  # without one the step was ended before its tasks began
+            self._output.log(
+                f"error: task launch for {self.tasks.step_name} failed on node "
+                f"{self.tasks.nodes[node]}: {text}"
+            )
 
     # The end ------------------------------------------------------------------------------------
 
@@ -235,19 +262,27 @@ class StepClient:
 
     def step_is_over(self, text: str = "") -> None:
         """The controller says that the step has ended: wait a little for its last output."""
+        self._is_known = True
         if text:
             self._output.log(text)
         self._loop.later(_FINISH_GRACE_S, self._give_up)
 
     def _give_up(self) -> None:
+        self._is_known = True
         for node in range(len(self.tasks.nodes)):
             self._ends.lost(self.tasks.running_on(node), SIGKILL)
         self._is_over = True
 
     # The user's side ----------------------------------------------------------------------------
 
-    def _output_broke(self) -> None:
-        """The reader of our stdout is gone: let the tasks notice it as they would in a pipe."""
+    def _output_broke(self, problem: OSError) -> None:
+        """The reader of our stdout is gone: let the tasks notice it as they would in a pipe.
+
+        So they do where a file takes no more, of which a line says why.
+        """
+        if not isinstance(problem, BrokenPipeError):
+            path = self._out_path or "standard output"
+            self._output.log(f"error: Could not write {path}: {problem.strerror}")
         self.orders.signal(SIGPIPE)
 
     def _tell_window_size(self) -> None:

@@ -1,7 +1,8 @@
 """The exchange of an MPI step with several components: the process above their sruns is the hub.
 
 Each component's srun passes on what its nodes send and get, in frames of `wire.step_io` whose task
-is the node in the whole step: MPI, EXIT (a rank of that node has ended) and TERMINATE.
+is the node in the whole step: MPI, EXIT (a rank of that node has ended) and TERMINATE (a task has
+failed, which ends all components).
 """
 
 import select
@@ -9,6 +10,7 @@ from _socket import AF_UNIX, SOCK_CLOEXEC, SOCK_STREAM, socketpair
 
 from pyslurm_ng.base.poll_loop import PollLoop
 from pyslurm_ng.cli.step.mpi_hub import ExchangeEnds, MpiHub
+from pyslurm_ng.cli.step.task_ends import TASK_FAILURE
 from pyslurm_ng.wire import mpi_frames, step_io
 
 TYPE_CHECKING = False
@@ -142,6 +144,11 @@ class ComponentExchange:
             node += self._first_node
             self._peer.send(step_io.pack_number(step_io.EXIT, node, rank, 0))
 
+    def end_others(self) -> None:
+        """End the other components: a task of this one has failed."""
+        if self._peer is not None:
+            self._peer.send(step_io.pack(step_io.TERMINATE, self._first_node))
+
 
 def serve_components(connections: "list[socket]", node_counts: "list[int]") -> None:
     """Be the hub until all components have ended."""
@@ -150,9 +157,10 @@ def serve_components(connections: "list[socket]", node_counts: "list[int]") -> N
     peers: list[_Peer] = []
     owner = [index for index, count in enumerate(node_counts) for _ in range(count)]
 
-    def end_all(text: str) -> None:
-        for peer in peers:
-            peer.send(step_io.pack(step_io.TERMINATE, step_io.ALL, text.encode()[:4096]))
+    def end_all(text: str, but: int = -1) -> None:
+        for index, peer in enumerate(peers):
+            if index != but:
+                peer.send(step_io.pack(step_io.TERMINATE, step_io.ALL, text.encode()[:4096]))
 
     def take(kind: int, node: int, body: bytes) -> None:
         try:
@@ -162,6 +170,8 @@ def serve_components(connections: "list[socket]", node_counts: "list[int]") -> N
                     peers[owner[to_node]].send(message)
             elif kind == step_io.EXIT:
                 hub.rank_ended(node, step_io.numbers(body)[0])
+            elif kind == step_io.TERMINATE:
+                end_all(TASK_FAILURE, but=owner[node])
         except ExchangeEnds as problem:
             end_all(str(problem))
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _OPTIONS = ("het-group", "pack-group")
 _JOB_FIELDS = ["job_id", "het_job_id", "het_offset", "nodes", "node_count"]
 _MARKS = ("_HET_GROUP_", "_PACK_GROUP_")
+_SHARING = frozenset(("cpus-per-task", "exact", "exclusive", "jobid", "overlap"))
 _FORWARDED = (1, 2, 3, 15)
 _FIELD_BYTES = 8
 
@@ -119,10 +120,41 @@ def components(
                 )
             made.append(Component(words, group, inherited))
         inherited = inherited + [pair for pair in pairs if pair[0] in PASSED_ON]
+    if not size_text and len(made) > 1:
+        _check_nodes([split(step.words) for step in made], environment)
     groups = [step.group for step in made]
     if size_text and len(set(groups)) < len(groups):
         raise OptionError("Duplicate het groups in single srun not supported", 1, "fatal: ")
-    return made
+    return sorted(made, key=lambda step: step.group)  # ranks count through the components
+
+
+def _check_nodes(components: "list[Pairs]", environment: "Mapping[str, str]") -> None:
+    """Refuse steps that would wait for one another for ever: in a job, each has nodes of its own.
+
+    Those that say how they share nodes are left to the controller.
+
+    Raises:
+        OptionError: they want more nodes together than the job has.
+    """
+    nodes_text = environment.get("SLURM_JOB_NUM_NODES", "")
+    if "SLURM_JOB_ID" not in environment or not nodes_text.isdigit():
+        return
+    if any(f"SLURM_{name}" in environment for name in ("EXACT", "OVERLAP")):
+        return
+    job_nodes, taken = int(nodes_text), 0
+    for pairs in components:
+        values = dict(pairs)
+        if not _SHARING.isdisjoint(values):
+            return
+        least = (values.get("nodes") or "").partition("-")[0] or values.get("ntasks") or nodes_text
+        node_count = min(int(least), job_nodes) if least.isdecimal() else 1
+        if taken + node_count > job_nodes:
+            raise OptionError(
+                f"Allocation failure of {node_count} nodes: job size of {job_nodes}, already "
+                f"allocated {taken} nodes to previous components.",
+                1,
+            )
+        taken += node_count
 
 
 def _chosen_groups(
@@ -130,6 +162,8 @@ def _chosen_groups(
 ) -> "list[int]":
     """Return the numbers of --het-group; in a job that is not heterogeneous there are none."""
     groups = parse_groups(text)
+    if len(groups) == 1 and not size_text and "SLURM_JOB_ID" not in environment:
+        return [0]  # it is about steps in a job: srun makes a job of its own all the same
     if len(groups) == 1 and groups[0] > last:
         raise OptionError(
             f"Requested het-group offset exceeds highest hetjob index ({groups[0]} > {last})", 1

@@ -65,7 +65,7 @@ def _own_variables(options: "Options", granted: "Mapping[str, Any]") -> "dict[by
     """Return the variables about srun and its options."""
     request, settings = options.request, options.settings
     texts: dict[str, object] = {
-        "SLURM_UMASK": f"{submission.current_umask():04o}",
+        "SLURM_UMASK": f"{submission.files_umask():04o}",
         "SLURM_PRIO_PROCESS": os.getpriority(os.PRIO_PROCESS, 0),
     }
     if "SRUN_DEBUG" not in os.environ:
@@ -162,7 +162,7 @@ def launch_fields(
         "label": "label" in settings,
         "pty": "pty" in settings,
         "keeps_counts": "preserve-env" in settings,
-        "umask": submission.current_umask(),
+        "umask": submission.files_umask(),
         "rlimits": submission.limits(settings.get("propagate", ""), conf),
         "cpu_bind": binding_options.step_cpu_bind(options).text(),
         "gpu_bind": gpu_bind(request),
@@ -176,6 +176,7 @@ def launch_fields(
         "waits_for_children": "wait-for-children" in settings,
         "threads_per_core": request.get("threads_per_core", 0),
         "acctg_freq": request.get("acctg_freq", ""),
+        "profile": request.get("profile", ""),
         **std,
     }
     libraries = fields.pop("library_path", "")

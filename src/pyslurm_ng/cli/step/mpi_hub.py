@@ -181,3 +181,6 @@ class NodeExchange:
             self._hub.rank_ended(node, rank)
         except ExchangeEnds as problem:
             self._end(str(problem))
+
+    def end_others(self) -> None:
+        """End the other components: there are none."""

@@ -8,9 +8,14 @@ from pyslurm_ng.cli.submit.option_state import ENVIRONMENT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Sequence
+    from typing import Any, TypeAlias
 
     from pyslurm_ng.cli.submit.options import Options
+
+    Word: TypeAlias = list[tuple[str, bool]]
+
+_MOST_TASKS = 1 << 24
 
 
 class MultiProgError(Exception):
@@ -26,8 +31,8 @@ def check_programs(options: "Options", path: str) -> None:
     _lines.cache_clear()
     try:
         if "ntasks" not in options.given and not options.request.get("ntasks_per_node"):
-            named = [(words[0], line) for line, words in _lines(path) if words[0] != "*"]
-            tasks = [task for text, line in named for task in _tasks(text, path, line)]
+            lists = [(line.tasks, line.number) for line in _lines(path) if line.tasks != "*"]
+            tasks = [task for text, number in lists for task in _tasks(text, path, number)]
             count = max(tasks, default=0) + 1
             options.apply_all([("ntasks", str(count))], ENVIRONMENT)
         if count := options.request.get("ntasks", 0):
@@ -36,46 +41,76 @@ def check_programs(options: "Options", path: str) -> None:
         raise OptionError(str(problem), 1) from None
 
 
-def read_programs(path: str, ntasks: int) -> "list[dict[str, Any]]":
+def read_programs(
+    path: str, ntasks: int, more_words: "Sequence[str]" = ()
+) -> "list[dict[str, Any]]":
     """Return the programs of tasks 0 to `ntasks`-1, as LaunchStep takes them.
 
-    A line is a task list (`0`, `1-3,5`, `*` for the rest) and a command; `%t` stands for the task
-    number, `%o` for the task's place in its list. `#` begins a comment, a backslash at the end
-    goes on in the next line.
+    A line is a task list (`0`, `1-3,5`, `*` for the rest in the last line) and a command; `%t`
+    stands for the task number, `%o` for the task's place in its list, for `*` its number. In single
+    quotes nothing is replaced. `#` begins a comment line, a backslash at the end goes on in the
+    next line.
+
+    Args:
+        more_words: further arguments of each program, from srun's command line.
 
     Raises:
         MultiProgError: unreadable, a bad task list, a task twice or not at all, or beyond `ntasks`.
     """
     argv_of: dict[int, list[str]] = {}
-    rest: list[str] | None = None
-    for number, words in _lines(path):
-        if words[0] == "*":
-            rest = words[1:]
+    rest: _Line | None = None
+    for line in _lines(path):
+        if rest is not None:
+            raise _invalid("Task range specification with asterisk must be last", path, line.number)
+        if line.tasks == "*":
+            rest = line
             continue
-        for offset, task in enumerate(_tasks(words[0], path, number)):
-            if task >= ntasks:
-                raise MultiProgError(
-                    f"Invalid task id, {task} >= ntasks\n"
-                    f"Line {number} of configuration file {path} invalid"
-                )
+        tasks = _tasks(line.tasks, path, line.number)
+        beyond = [task for task in tasks if task >= ntasks]
+        if beyond:
+            raise _invalid(f"Invalid task id, {max(beyond)} >= ntasks", path, line.number)
+        for offset, task in enumerate(tasks):
             if task in argv_of:
-                raise MultiProgError(
-                    f"Configuration file {path} invalid, multiple records for task id {task}"
-                )
-            argv_of[task] = [_filled(word, task, offset) for word in words[1:]]
-    if rest is not None:
-        missing_tasks = [task for task in range(ntasks) if task not in argv_of]
-        for offset, task in enumerate(missing_tasks):
-            argv_of[task] = [_filled(word, task, offset) for word in rest]
+                raise _invalid(f"Duplicate record for task {task}", path, line.number)
+            argv_of[task] = line.argv(task, offset, more_words)
     for task in range(ntasks):
         if task not in argv_of:
-            raise MultiProgError(f"Configuration file {path} invalid, no record for task id {task}")
+            if rest is None:
+                raise MultiProgError(
+                    f"Configuration file {path} invalid, no record for task id {task}"
+                )
+            argv_of[task] = rest.argv(task, task, more_words)
     return _grouped(argv_of, ntasks)
 
 
+class _Line:
+    """A line of the file: its task list, and the words of its command in parts.
+
+    Each part is a text and whether `%t` and `%o` are replaced in it.
+    """
+
+    __slots__ = ("_words", "number", "tasks")
+
+    def __init__(self, number: int, words: "list[Word]") -> None:
+        self.number = number
+        self.tasks = "".join(text for text, _ in words[0])
+        self._words = words[1:]
+
+    def argv(self, task: int, offset: int, more_words: "Sequence[str]") -> "list[str]":
+        """Return a task's program and arguments."""
+        return [
+            "".join(_filled(text, task, offset) if is_plain else text for text, is_plain in word)
+            for word in self._words
+        ] + list(more_words)
+
+
+def _invalid(text: str, path: str, number: int) -> MultiProgError:
+    return MultiProgError(f"{text}\nLine {number} of configuration file {path} invalid")
+
+
 @lru_cache(1)
-def _lines(path: str) -> "list[tuple[int, list[str]]]":
-    """Return the words of each line that has some, with the line's number.
+def _lines(path: str) -> "list[_Line]":
+    """Return the lines that have words.
 
     The file is read once: it may be a pipe, and it is looked at before and after the allocation.
     """
@@ -87,12 +122,12 @@ def _lines(path: str) -> "list[tuple[int, list[str]]]":
     except OSError as problem:
         raise MultiProgError(f"Could not open multi_prog config file {path}") from problem
     lines = []
-    for number, line in enumerate(text.replace("\\\n", " ").split("\n"), 1):
+    for number, line in enumerate(text.replace("\\\n", "").split("\n"), 1):
         words = _split(line)
         if len(words) == 1:
-            raise MultiProgError(f"Invalid configuration file {path} line {number}: no program")
+            raise MultiProgError(f"Line {number} of configuration file {path} invalid")
         if words:
-            lines.append((number, words))
+            lines.append(_Line(number, words))
     return lines
 
 
@@ -107,46 +142,58 @@ def _filled(word: str, task: int, offset: int) -> str:
     return word.replace("%t", str(task)).replace("%o", str(offset))
 
 
-def _tasks(text: str, path: str, line: int) -> "list[int]":
+def _tasks(text: str, path: str, number: int) -> "list[int]":
+    """Return the tasks of a list in its order; parts without a number are left out, as in Slurm."""
     tasks: list[int] = []
     for part in text.split(","):
         first, dash, last = part.partition("-")
         last = last if dash else first
-        if not (first.isdigit() and last.isdigit()) or int(last) >= 1 << 24:
-            raise MultiProgError(f"Invalid task range {text!r} in {path} line {line}")
+        if not part:
+            continue
+        if not first and last.isdigit():
+            raise _invalid(f"Invalid task id, {part} < 0", path, number)
+        if not first.isdigit():
+            raise _invalid(f"Invalid task range specification ({text})", path, number)
+        if not last.isdigit():
+            raise _invalid("Invalid task range specification", path, number)
+        if int(first) > int(last):
+            raise _invalid(f"Invalid task range, {part}", path, number)
+        if int(last) >= _MOST_TASKS:
+            raise _invalid(f"Invalid task id, {last} >= ntasks", path, number)
         tasks += range(int(first), int(last) + 1)
     return tasks
 
 
-def _split(line: str) -> "list[str]":
-    """Return the words of a line: quotes group, a backslash protects the next letter."""
-    words: list[str] = []
-    word: list[str] | None = None
-    quote = ""
-    position = 0
-    while position < len(line):
-        letter = line[position]
-        position += 1
-        if quote:
-            if letter == quote:
-                quote = ""
-                continue
-        elif letter in "'\"":
-            quote = letter
+def _split(line: str) -> "list[Word]":
+    """Return the words of a line: single quotes group, a backslash protects the next letter."""
+    if line.lstrip().startswith("#"):
+        return []
+    words: list[Word] = []
+    word: Word | None = None
+    is_quoted = is_protected = False
+    for letter in line:
+        if is_protected or (is_quoted and letter != "'"):
+            word = _with_letter(word, letter, is_plain=False)
+            is_protected = False
+        elif letter == "'":
+            is_quoted = not is_quoted
             word = [] if word is None else word
-            continue
-        elif letter == "#" and word is None:
-            break
-        elif letter.isspace():
-            if word is not None:
-                words.append("".join(word))
-                word = None
-            continue
-        elif letter == "\\" and position < len(line):
-            letter = line[position]
-            position += 1
-        word = [] if word is None else word
-        word.append(letter)
+        elif letter == "\\":
+            is_protected = True
+        elif not letter.isspace():
+            word = _with_letter(word, letter, is_plain=True)
+        elif word is not None:
+            words.append(word)
+            word = None
     if word is not None:
-        words.append("".join(word))
+        words.append(word)
     return words
+
+
+def _with_letter(word: "Word | None", letter: str, *, is_plain: bool) -> "Word":
+    word = word or []
+    if word and word[-1][1] == is_plain:
+        word[-1] = (word[-1][0] + letter, is_plain)
+    else:
+        word.append((letter, is_plain))
+    return word

@@ -4,6 +4,7 @@ import os
 
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.signals import Interrupted
+from pyslurm_ng.cli.step.mpi_kinds import chosen
 from pyslurm_ng.cli.step.program_path import located
 from pyslurm_ng.cli.step.routes import Routes
 from pyslurm_ng.cli.step.streams import Sink, StepIo
@@ -92,7 +93,7 @@ class Preparation:
             return [{"argv": [located(self._options, operands[0]), *operands[1:]]}]
         from pyslurm_ng.cli.step.multi_prog import read_programs
 
-        return read_programs(operands[0], count)
+        return read_programs(operands[0], count, operands[1:])
 
     def _send_program(self, program: str) -> "dict[str, Any]":
         """Send the program to the nodes with --bcast; return the fields that the nodes need."""
@@ -136,10 +137,9 @@ def run_beside(
     program = options.settings.get(option, conf.get(f"Srun{option.capitalize()}", ""))
     if not program or program.lower() == "none":
         return 0
+    own = _variables_beside(options, conf) | {"SLURM_SCRIPT_CONTEXT": f"{option}_srun"}
     try:
-        child = os.posix_spawn(
-            program, [program, *operands], variables | {"SLURM_SCRIPT_CONTEXT": f"{option}_srun"}
-        )
+        child = os.posix_spawn(program, [program, *operands], variables | own)
     except OSError as problem:
         from pyslurm_ng.cli.command import say
 
@@ -152,3 +152,19 @@ def run_beside(
         os.kill(child, problem.number)
         raise
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def _variables_beside(options: "Options", conf: "dict[str, str]") -> "dict[str, str]":
+    """Return what programs beside srun read about its user and what it hands to the tasks."""
+    from pyslurm_ng.cli.command import user_name
+    from pyslurm_ng.cli.submit.submission import files_umask, limits
+
+    rows = limits(options.settings.get("propagate", ""), conf)
+    return {
+        "SLURM_JOB_UID": str(os.getuid()),
+        "SLURM_JOB_USER": user_name(os.getuid()),
+        "SLURM_MPI_TYPE": chosen(options, conf.get("MpiDefault", "")) or "none",
+        "SLURM_PRIO_PROCESS": str(os.getpriority(os.PRIO_PROCESS, 0)),
+        "SLURM_UMASK": f"{files_umask():04o}",
+        **{f"SLURM_RLIMIT_{name}": str(soft % (1 << 64)) for name, soft, _ in rows},
+    }

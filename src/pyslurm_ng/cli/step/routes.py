@@ -98,7 +98,7 @@ class Routes:
         if path not in self._files:
             is_shared = bool(self._ranks[1])
             appends = bool(self._options.request.get("flags", 0) & REQ_OPEN_APPEND)
-            self._files[path] = Sink(open_local(path, append=appends or is_shared))
+            self._files[path] = Sink(open_local(path, append=appends or is_shared), path)
         return self._files[path]
 
     def _absolute(self, pattern: str) -> str:

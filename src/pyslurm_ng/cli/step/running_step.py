@@ -1,6 +1,7 @@
 """sattach's side of a step: its nodes, copies of its output, and input for its tasks."""
 
 import os
+import time
 from _signal import SIG_DFL, SIGHUP, SIGINT, SIGTERM, signal  # type: ignore[import-not-found]
 
 from pyslurm_ng.base.hostlist import fold
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from pyslurm_ng.wire.client import Client
 
 _CONNECT_S = 20.0
+_LAUNCH_S = 3.0
+_AGAIN_S = 0.05
 
 
 class Attachment:
@@ -62,13 +65,39 @@ class Attachment:
     def _ask(self, route: "tuple[int, bytes] | None") -> "list[dict[str, Any]]":
         """Ask each node for the step's tasks there and, with a port and key, to connect to us.
 
-        Leaves with 1 if no node answers.
+        A step is listed before its tasks run, so nodes without any are asked again while it is
+        young. Leaves with 1 if no node answers.
         """
-        answers = []
+        answers: list[dict[str, Any]] = []
+        asked, problems = self._daemons, self._ask_once(self._daemons, route, answers)
+        young_until = self._step["start_us"] / 1e6 + _LAUNCH_S
+        while time.time() < young_until < time.time() + 2 * _LAUNCH_S:
+            early = {node for node, problem in problems if _has_no_tasks(problem)}
+            asked = [(node, daemon) for node, daemon in asked if node in early]
+            if not asked:
+                break
+            time.sleep(_AGAIN_S)
+            others = [(node, problem) for node, problem in problems if node not in early]
+            problems = others + self._ask_once(asked, route, answers)
+        for _, daemon in self._daemons:
+            daemon.close()
+        for node, refusal in problems:
+            self._tell_problem(node, refusal)
+        if not answers:
+            raise SystemExit(1)
+        return answers
+
+    def _ask_once(
+        self,
+        daemons: "list[tuple[str, Client]]",
+        route: "tuple[int, bytes] | None",
+        answers: "list[dict[str, Any]]",
+    ) -> "list[tuple[str, SlurmError]]":
+        """Ask these nodes at once; add their answers and return those that have none, and why."""
         step = {"job_id": self._step["job_id"], "step_id": self._step["step_id"]}
         problems: list[tuple[str, SlurmError]] = []
         begun = []
-        for node, daemon in self._daemons:
+        for node, daemon in daemons:
             fields: dict[str, Any] = dict(step)
             try:
                 if route is not None:
@@ -77,7 +106,6 @@ class Attachment:
                 daemon.begin("AttachStep", fields)
             except SlurmError as problem:
                 problems.append((node, problem))
-                daemon.close()
                 continue
             begun.append((node, daemon))
         for node, daemon in begun:
@@ -85,17 +113,10 @@ class Attachment:
                 answers.append(daemon.receive(daemon.timeout_s)[1])
             except SlurmError as problem:
                 problems.append((node, problem))
-            daemon.close()
-        for node, refusal in problems:
-            self._tell_problem(node, refusal)
-        if not answers:
-            raise SystemExit(1)
-        return answers
+        return problems
 
     def _tell_problem(self, node: str, problem: SlurmError) -> None:
-        from pyslurm_ng.base.error_numbers import Errno
-
-        if problem.code != Errno.ESLURM_INVALID_JOB_ID:
+        if not _has_no_tasks(problem):
             say(f"sattach: error: Node {node}: {problem.text}")
         elif not self._quiet:
             say(f"sattach: Node {node}: no tasks running")  # those of other nodes still run
@@ -121,6 +142,13 @@ class Attachment:
             streams.labels = Labels(self._step["tasks"])
         with _Terminal(raw=pty):
             return readers.run(answers, self._verbose)
+
+
+def _has_no_tasks(problem: SlurmError) -> bool:
+    """Return whether a node refused because no task of the step is there, before or after it."""
+    from pyslurm_ng.base.error_numbers import Errno
+
+    return problem.code == Errno.ESLURM_INVALID_JOB_ID
 
 
 class _Reading:
@@ -184,7 +212,9 @@ class _Reading:
         self._output.log(f"error: Node failure on {self._tasks.nodes[link.node]}")
         self._code = max(self._code, 1)
 
-    def _output_broke(self) -> None:
+    def _output_broke(self, problem: OSError) -> None:
+        if not isinstance(problem, BrokenPipeError):
+            self._output.log(f"error: Could not write standard output: {problem.strerror}")
         self._is_broken = True
 
     def _on_frame(self, link: "Link", kind: int, task: int, body: bytes) -> None:

@@ -31,6 +31,18 @@ if TYPE_CHECKING:
 REFUSED = ("slurmd-debug",)
 
 
+def with_own_cpus(environment: "dict[str, str]") -> "dict[str, str]":
+    """Return the variables with SRUN_CPUS_PER_TASK before what the job's say of a task's CPUs."""
+    count = environment.get("SRUN_CPUS_PER_TASK")
+    if count is None:
+        return environment
+    words = environment.get("SLURM_TRES_PER_TASK", "").split(",")
+    others = [word for word in words if word and not word.lower().startswith(("cpu=", "cpu:"))]
+    variables = environment | {"SLURM_CPUS_PER_TASK": count}
+    variables.pop("SLURM_TRES_PER_TASK", None)
+    return variables | ({"SLURM_TRES_PER_TASK": ",".join(others)} if others else {})
+
+
 def check_settings(options: "Options") -> None:
     """Refuse what is not implemented, and values that are wrong.
 
@@ -149,6 +161,9 @@ def step_fields(options: "Options", argv: "list[str]", program: str) -> "dict[st
     ):  # fmt: skip
         if request.get(name):
             fields[name] = request[name]
+    for entry in request.get("container_options", []):
+        if entry.startswith("id="):
+            fields["container_id"] = entry.removeprefix("id=")
     if "resv_ports" in request:
         fields["resv_ports"] = request["resv_ports"]
     _settle_gres(options, fields)

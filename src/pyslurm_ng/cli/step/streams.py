@@ -21,13 +21,14 @@ _S_IFMT, _S_IFREG, _S_IFDIR = 0o170000, 0o100000, 0o040000
 class Sink:
     """A descriptor to write to: a file, or the terminal or pipe that is our stdout or stderr."""
 
-    def __init__(self, descriptor: int, on_broken: "Callable[[], None] | None" = None) -> None:
-        """Write to `descriptor`; -1 throws everything away."""
+    def __init__(self, descriptor: int, path: str = "") -> None:
+        """Write to `descriptor`, of `path` if it is a file of ours; -1 throws everything away."""
         self.descriptor = descriptor
+        self.path = path
         self._queue: list[bytes] = []
         self._at = 0
         self.unwritten = 0
-        self.on_broken = on_broken
+        self.on_broken: Callable[[OSError], None] | None = None
         self._is_file = True
         self._poll = select.poll()
         if descriptor >= 0:
@@ -60,8 +61,8 @@ class Sink:
                 return
             except InterruptedError:
                 continue
-            except OSError:
-                self._break()
+            except OSError as problem:
+                self._break(problem)
                 return
             self._at += written
             self.unwritten -= written
@@ -69,13 +70,13 @@ class Sink:
                 del self._queue[0]
                 self._at = 0
 
-    def _break(self) -> None:
+    def _break(self, problem: OSError) -> None:
         """The reader is gone, or the disk is full: drop all further output."""
         self.descriptor = -1
         self._queue.clear()
         self.unwritten = 0
         if self.on_broken is not None:
-            self.on_broken()
+            self.on_broken(problem)
 
 
 class Labels:

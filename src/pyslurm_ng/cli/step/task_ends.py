@@ -5,12 +5,15 @@ from pyslurm_ng.wire import step_io
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from pyslurm_ng.base.poll_loop import PollLoop
     from pyslurm_ng.cli.step.node_links import StepOrders
     from pyslurm_ng.cli.step.step_output import StepOutput
     from pyslurm_ng.cli.step.tasks import StepTasks
+
+TASK_FAILURE = "TASK FAILURE"
+"""Why --kill-on-bad-exit ends a step."""
 
 _FOLD_S = 0.05
 """How long ends of tasks are gathered, so that equal ends share a line."""
@@ -23,6 +26,7 @@ class TaskEnds:
         verbose: how often -v was given.
         kill_on_bad_exit: whether the first task that fails ends the step.
         wait_s: how long the others may go on after the first end; 0 for ever.
+        on_bad_exit: called when a task has failed and so ends the step.
     """
 
     def __init__(
@@ -35,6 +39,7 @@ class TaskEnds:
         verbose: int,
         kill_on_bad_exit: bool,
         wait_s: int,
+        on_bad_exit: "Callable[[], None]",
     ) -> None:
         self._loop = loop
         self._tasks = tasks
@@ -43,6 +48,7 @@ class TaskEnds:
         self._verbose = verbose
         self._kill_on_bad_exit = kill_on_bad_exit
         self._wait_s = wait_s
+        self._on_bad_exit = on_bad_exit
         self._has_one = False
 
     def exited(self, task: int, status: int, flags: int) -> None:
@@ -59,9 +65,14 @@ class TaskEnds:
         is_bad = bool(status or flags)
         if is_bad and self._kill_on_bad_exit and not self._orders.is_ending:
             self.tell()
+            self._on_bad_exit()
             if not self._tasks.all_exited:
-                self._output.info(f"Terminating {self._tasks.step_name}")
-                self._orders.terminate("TASK FAILURE")
+                self.end_for_failure()
+
+    def end_for_failure(self) -> None:
+        """End the step because a task has failed, here or in another component."""
+        self._output.info(f"Terminating {self._tasks.step_name}")
+        self._orders.terminate(TASK_FAILURE)
 
     def lost(self, tasks: "Iterable[int]", status: int) -> None:
         """Record the end of tasks that no node reports."""

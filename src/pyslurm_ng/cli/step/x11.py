@@ -7,6 +7,7 @@ the step, and srun puts the real one in its place, as ssh does.
 import os
 from _socket import AF_INET, AF_INET6, AF_UNIX, SOCK_CLOEXEC, SOCK_STREAM, gethostname, socket
 
+from pyslurm_ng.base.loopback_user import UNKNOWN, is_of_this_host, user_of_server
 from pyslurm_ng.wire import step_io, xauthority
 from pyslurm_ng.wire.tunnel import MOST_TUNNELS, Tunnel, random_cookie
 
@@ -21,6 +22,8 @@ _MOST_DISPLAY = 65535 - _FIRST_PORT
 _SETUP_HEAD = 12
 _MOST_AUTH = 1024
 _EINPROGRESS = 115
+_LOCAL_HOSTS = ("", "localhost", "127.0.0.1", "::1", "[::1]")
+"""X servers on these have the name of their host in a file of cookies."""
 
 
 class NoX11(Exception):
@@ -41,8 +44,8 @@ class XServer:
             raise NoX11(f"Cannot parse DISPLAY={display}, cannot use X11 forwarding.")
         self._host = "" if host in ("", "unix") else host
         self._number = int(number)
-        is_local = self._host in ("", "localhost") or self._host.startswith("/")
-        name = gethostname() if is_local else self._host
+        is_local = self._host in _LOCAL_HOSTS or self._host.startswith("/")
+        names = [gethostname(), self._host] if is_local else [self._host]
         home = variables.get("HOME", "/")
         path = variables.get("XAUTHORITY") or f"{home}/.Xauthority"
         try:
@@ -50,7 +53,9 @@ class XServer:
                 content = file.read(1 << 20)
         except OSError:
             content = b""
-        self.cookie = xauthority.cookie_of(content, os.fsencode(name), number.encode())
+        cookies = (xauthority.cookie_of(content, os.fsencode(name), number.encode())
+                   for name in names)  # fmt: skip
+        self.cookie = next(filter(None, cookies), b"")
         if not self.cookie:
             raise NoX11("Could not retrieve magic cookie. Cannot use X11 forwarding.")
 
@@ -64,19 +69,32 @@ class XServer:
             connection.setblocking(False)
             number = connection.connect_ex(path)
         else:
-            from socket import getaddrinfo
-
-            port = _FIRST_PORT + self._number
-            family, kind, protocol, _, address = getaddrinfo(self._host, port, 0, SOCK_STREAM)[0]
-            if family not in (AF_INET, AF_INET6):
-                raise OSError(97, "Address family not supported")
-            connection = socket(family, kind | SOCK_CLOEXEC, protocol)
+            family, kind, address = self._address()
+            connection = socket(family, kind | SOCK_CLOEXEC)
             connection.setblocking(False)
             number = connection.connect_ex(address)
         if number not in (0, _EINPROGRESS):
             connection.close()
             raise OSError(number, os.strerror(number))
         return connection
+
+    def _address(self) -> "tuple[int, int, tuple[str, int]]":
+        """Return family, kind and address of the X server. Raises OSError.
+
+        The cookie opens the user's screen. So on this host only a process of the user's or of
+        root's is shown it: another user may listen at ::1 where sshd has 127.0.0.1 alone.
+        """
+        from socket import getaddrinfo
+
+        port = _FIRST_PORT + self._number
+        for family, kind, _, _, where in getaddrinfo(self._host.strip("[]"), port, 0, SOCK_STREAM):
+            if family not in (AF_INET, AF_INET6):
+                continue
+            host = str(where[0])
+            users = (UNKNOWN, 0, os.geteuid())
+            if not is_of_this_host(host) or user_of_server((host, 0), (host, port)) in users:
+                return family, kind, where  # type: ignore[return-value]
+        raise OSError(111, "Connection refused")
 
 
 class X11Forward:

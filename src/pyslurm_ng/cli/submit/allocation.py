@@ -235,6 +235,8 @@ class Allocation:
             self.job_id = reply["job_id"]
         elif "cpus_per_node" in reply:
             self.granted = reply
+            if self._command == "srun":
+                os.environ.update(self.site_variables())  # for its tasks
         elif "text" in reply:
             say(reply["text"])
         elif is_last and "state" in reply:
@@ -302,7 +304,7 @@ class Allocation:
 
     def variables(self) -> "dict[str, str]":
         """Return the variables that salloc sets for its command."""
-        job_variables = _variables(self.granted, self._options)
+        job_variables = self.site_variables() | _variables(self.granted, self._options)
         components = self.granted.get("components")
         if not components:
             return job_variables
@@ -313,6 +315,11 @@ class Allocation:
                     job_variables[f"{name}_HET_GROUP_{offset}"] = value
                     job_variables[f"{name}_PACK_GROUP_{offset}"] = value
         return job_variables
+
+    def site_variables(self) -> "dict[str, str]":
+        """Return the variables of the site's functions, which the tasks of srun get, too."""
+        entries = (entry.partition("=") for entry in self.granted.get("variables", ()))
+        return {name: value for name, _, value in entries}
 
     def give_back(self, status: int) -> None:
         """End the job with a wait status, unless it has ended already."""

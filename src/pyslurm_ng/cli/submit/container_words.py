@@ -49,6 +49,19 @@ def check(request: "dict[str, Any]") -> None:
         raise OptionError(f"{option} needs --container-image or --container-name", 1)
 
 
+def as_options(request: "dict[str, Any]") -> "list[str]":
+    """Return the options of srun that ask for a request's container, [] without one."""
+    bundle = [f"--container={request['container']}"] if request.get("container") else []
+    return bundle + [
+        f"--container-{entry.removesuffix('=')}" for entry in request.get("container_options", [])
+    ]
+
+
+def has_image(request: "dict[str, Any]") -> bool:
+    """Return whether a request asks for an image, which only steps and scripts have."""
+    return any(_key(entry) != "id" for entry in request.get("container_options", []))
+
+
 def _key(entry: str) -> str:
     return entry.partition("=")[0]
 

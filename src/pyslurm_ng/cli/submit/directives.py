@@ -137,7 +137,6 @@ _PBS_TEXTS = {
     "q": "partition", "J": "array", "t": "array", "d": "chdir", "w": "chdir", "P": "wckey",
 }  # fmt: skip
 _PBS_MAIL = {"a": "FAIL", "b": "BEGIN", "e": "END", "n": "NONE"}
-_PBS_DEPENDENCIES = ("after", "afterok", "afternotok", "afterany")
 
 
 def _letter_pairs(words: "list[str]", prefix: str, switches: str) -> "list[tuple[str, str]]":
@@ -187,10 +186,7 @@ def _pbs(words: "list[str]") -> "Pairs":
         elif letter == "p":
             pairs.append(("nice", str(-int(value)) if value.lstrip("+-").isdigit() else "0"))
         elif letter == "W" and value.startswith("depend="):
-            kind = value[7:].partition(":")[0]
-            if kind not in _PBS_DEPENDENCIES:
-                raise OptionError(f"#PBS -W {value} is not implemented yet", 1)
-            pairs.append(("dependency", value[7:]))
+            pairs.append(("dependency", value[7:]))  # PBS' words are for job_submit/pbs
         elif letter in ("j", "S", "k"):
             continue  # output is joined, and the first line names the interpreter, without them
         else:

@@ -6,7 +6,8 @@ what the commands say, are what Slurm 22.05 was seen to do.
 
 import os
 
-from pyslurm_ng.base.numbers import INFINITE, NO_VAL
+from pyslurm_ng.base.dates import format_date
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL, SECOND_US
 from pyslurm_ng.cli.command import say
 from pyslurm_ng.cli.option_words import OPTIONAL, REQUIRED, OptionError
 from pyslurm_ng.cli.submit.option_state import SCRIPT
@@ -68,8 +69,12 @@ class View:
         if name in ("time", "time-min"):
             field = "time_limit_min" if name == "time" else "time_min_min"
             return _duration(options.request.get(field))
+        if name in ("begin", "deadline") and options.request.get(f"{name}_us"):
+            return format_date(options.request[f"{name}_us"] // SECOND_US)
+        if name == "gres" and value:
+            return ",".join(_with_kind(word) for word in value.split(","))
         if value is None:
-            return {"exclusive": "exclusive", "no-requeue": "no-requeue"}.get(name, "set")
+            return name if name in ("exclusive", "no-requeue", "requeue") else "set"
         return value
 
     def set(self, name: str, value: "Any") -> None:
@@ -92,6 +97,10 @@ class View:
     def given(self) -> "dict[str, Any]":
         """Return what was given, for `json_cli_options`."""
         return {name: self.get(name) for name in self._options.given}
+
+
+def _with_kind(gres: str) -> str:
+    return gres if gres.startswith(("gres/", "gres:")) or gres == "none" else f"gres/{gres}"
 
 
 def _duration(minutes: "int | None") -> str:

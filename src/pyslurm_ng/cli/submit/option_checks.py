@@ -1,9 +1,8 @@
 """The grammar of options that are kept and not obeyed, with Slurm's texts for bad values."""
 
+from pyslurm_ng.base.request_words import series_of
 from pyslurm_ng.cli.option_words import OptionError
 
-_SERIES = ("energy", "lustre", "network", "task")
-_SERIES_ALIASES = {"filesystem": "lustre"}
 _CPU_STEPS = ("low", "medium", "high", "highm1")
 _GOVERNORS = {
     "conservative": "Conservative",
@@ -24,12 +23,11 @@ def series(value: str) -> str:
     Raises:
         OptionError: a word that is no series.
     """
-    words = [_SERIES_ALIASES.get(word, word) for word in value.lower().split(",")]
-    if any(word not in (*_SERIES, "all", "none") for word in words):
-        raise OptionError(f"invalid --profile={value} option")
-    if "none" in words:
-        return "None"
-    return ",".join(name.capitalize() for name in _SERIES if name in words or "all" in words)
+    try:
+        names = series_of(value)
+    except ValueError:
+        raise OptionError(f"invalid --profile={value} option") from None
+    return ",".join(name.capitalize() for name in names) or "None"
 
 
 def cpu_frequency(value: str) -> str:

@@ -70,7 +70,11 @@ HELP = {
         "variables of the image that the job's do not replace, separated by commas",
     ),
     "container-id": ("id", 0, "name of the OCI container"),
-    "container-image": ("path", 0, "directory or tar file of the image to run in"),
+    "container-image": (
+        "path",
+        0,
+        "directory, tar or squashfs file, or registry name of the image to run in",
+    ),
     "container-mount-home": ("", 0, "mount the home directory in the container"),
     "container-mounts": (
         "SRC:DST[:FLAGS],...",
@@ -80,7 +84,7 @@ HELP = {
     "container-name": ("name", 0, "name of a container to keep, and to use again"),
     "container-readonly": ("", 0, "mount the image read-only"),
     "container-remap-root": ("", 0, "be root in the container"),
-    "container-save": ("path", 0, "tar file to save the container to at its end"),
+    "container-save": ("path", 0, "tar or squashfs file to save the container to at its end"),
     "container-workdir": ("path", 0, "working directory in the container"),
     "container-writable": ("", 0, "let the program write into the image"),
     "context": ("context", 0, "SELinux context for the job"),

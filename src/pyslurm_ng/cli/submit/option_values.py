@@ -184,7 +184,8 @@ def gpus(options: "OptionState", name: str, value: str) -> None:
             kind, count = count, "1"
         words.append(f"{kind}:{int(count)}" if kind else str(int(count)))
     options.request[field] = ",".join(words)
-    options.resources.append("gpu")
+    if any(word.rpartition(":")[2] != "0" for word in words):
+        options.resources.append("gpu")  # none of them may be asked for anywhere
 
 
 def gres_flags(options: "OptionState", name: str, value: str) -> None:
@@ -516,11 +517,20 @@ def distribution(options: "OptionState", name: str, value: str) -> None:
     options.request["distribution"] = value
 
 
+_HINT_HELP = """\
+Application hint options:
+    --hint=             Bind tasks by what limits the program
+        compute_bound   all cores of each socket, one thread of each
+        memory_bound    one core of each socket
+        [no]multithread several threads of a core, or only one
+        help            show this
+"""
+
+
 def hint(options: "OptionState", name: str, value: str) -> None:
     """Read `--hint`, a preset for threads and cores."""
     if value == "help":
-        text = "Application hint options:\n    --hint=           " + " ".join(HINTS) + "\n"
-        options.tell(text, 1)  # as in Slurm, which takes it for an option that failed
+        options.tell(_HINT_HELP, 1)  # as in Slurm, which takes it for an option that failed
     if value.lower() not in HINTS:
         raise OptionError(f'unrecognized --hint argument "{value}", see --hint=help', 1)
     options.request["hint"] = value.lower()

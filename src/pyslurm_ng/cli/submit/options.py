@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
 TEXTS = {
     "array": "array", "bb": "burst_buffer", "comment": "comment",
-    "batch": "batch_features", "constraint": "constraint", "dependency": "dependency",
+    "batch": "batch_features", "cluster-constraint": "cluster_features",
+    "constraint": "constraint", "dependency": "dependency",
     "error": "std_err", "extra": "extra",
     "input": "std_in", "job-name": "name", "licenses": "licenses",
     "mail-user": "mail_user", "mcs-label": "mcs_label", "network": "network",
@@ -102,7 +103,7 @@ READERS: "dict[str, Reader]" = {
 """Options whose value has a grammar of its own."""
 
 SETTINGS = frozenset(
-    "async autocomplete cluster-constraint export export-file help ignore-pbs parsable quiet "
+    "async autocomplete export export-file help ignore-pbs parsable quiet "
     "test-only usage verbose "
     "version wait wrap "
     # Options of salloc and srun only; these commands read them.
@@ -115,14 +116,14 @@ SETTINGS = frozenset(
 )
 """Options for the command itself: kept as text in `Options.settings`."""
 
-RECORDED = frozenset(("bb", "bbf", "delay-boot", "network", "profile"))
+RECORDED = frozenset(("cluster-constraint", "delay-boot", "network"))
 """Options that are kept with the job and shown, but have no effect yet, or not all of it.
 
-In Slurm they have none, either, without the plugin or program that acts by them: BurstBufferType,
-RebootProgram, NodeFeaturesPlugins, SwitchType and AcctGatherProfileType.
+In Slurm they have none, either, without what acts by them: siblings of a job in other clusters,
+RebootProgram, NodeFeaturesPlugins and SwitchType.
 """
 
-NAMED = frozenset(("bb", "bbf"))
+NAMED = frozenset(("cluster-constraint",))
 """The options of RECORDED for which a line on stderr says that they have no effect."""
 
 NAMES = frozenset(("batch", "partition", "qos"))

@@ -6,7 +6,6 @@ Loaded only where there is a plugstack.conf. Options travel to the node as varia
 
 import os
 import pwd
-from functools import cache
 
 from pyslurm_ng.cli.command import say
 from pyslurm_ng.cli.option_lists import entry
@@ -153,13 +152,18 @@ def _uid_of(name: str) -> int:
         return 0
 
 
-@cache
 def load_plugins(command: str) -> "Plugins | None":
-    """Return the plugins that plugstack.conf names; None without any.
+    """Return the plugins that plugstack.conf names, loaded once; None without any.
 
     Raises:
         OptionError: plugstack.conf is wrong, or a required plugin fails.
     """
+    if command not in _known:
+        _known[command] = _load_plugins(command)
+    return _known[command]
+
+
+def _load_plugins(command: str) -> "Plugins | None":
     from pyslurm_ng.conf.plugstack import read_plugstack, stack_path
     from pyslurm_ng.conf.quick import find_conf, quick
 
@@ -172,3 +176,16 @@ def load_plugins(command: str) -> "Plugins | None":
     for file, number, word, text in stack.problems:
         raise OptionError(f"{file}:{number}: {word}: {text}", 1)
     return Plugins(command, stack.lines, conf.get("SlurmUser", "")) if stack.lines else None
+
+
+_known: "dict[str, Plugins | None]" = {}
+
+
+def has_plugins() -> bool:
+    """Forget what plugstack.conf said; return whether plugins were loaded, which may keep a state.
+
+    A command server asks: the next command of a process may have another slurm.conf.
+    """
+    plugins = [*_known.values()]
+    _known.clear()
+    return any(plugins)

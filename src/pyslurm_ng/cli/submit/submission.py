@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 CONF_KEYS = (
     "AllowSpecResourcesUsage",
+    "BurstBufferType",
     "CliFilterParameters",
     "CliFilterPlugins",
     "CpuFreqGovernors",
@@ -66,7 +67,7 @@ def describe_origin(options: "Options", argv: "list[str]") -> None:
     request.setdefault("work_dir", current_directory())
     request["alloc_node"] = os.uname().nodename.partition(".")[0]
     request["alloc_sid"] = session_id()
-    request["umask"] = current_umask()
+    request["umask"] = files_umask()
     request["origin"] = options.command
     request["submit_line"] = " ".join([options.command, *argv])
     for name in list(request):
@@ -131,6 +132,13 @@ def current_umask() -> int:
     mask = os.umask(0o22)
     os.umask(mask)
     return mask
+
+
+def files_umask() -> int:
+    """Return the umask of a job or step: SLURM_UMASK, in octal, or this process's."""
+    text = os.environ.get("SLURM_UMASK", "")
+    is_octal = 0 < len(text) < 8 and not text.strip("01234567")
+    return int(text, 8) & 0o777 if is_octal else current_umask()
 
 
 def _limit(word: str) -> int:
@@ -362,15 +370,24 @@ def _check_cpu_frequency(options: "Options", conf: "dict[str, str]") -> None:
         raise OptionError(wrong)
 
 
+def _name_without_effect(options: "Options", *, has_buffers: bool) -> None:
+    if options.request.get("burst_buffer") and not has_buffers:
+        option = "--bb" if "bb" in options.given else "--bbf"
+        say(f"{options.command}: {option} has no effect: there are no burst buffers")
+    if options.request.get("cluster_features"):
+        say(
+            f"{options.command}: --cluster-constraint has no effect: "
+            "a job has no siblings in other clusters"
+        )
+
+
 def check_configured(options: "Options", conf: "dict[str, str]") -> None:
     """Refuse unknown GRES, and ignore -S and --thread-spec if slurm.conf does not allow them."""
     options.check_resources(conf.get("GresTypes", ""))
     if "cpu-freq" in options.settings:
         _check_cpu_frequency(options, conf)
-    if options.request.get("burst_buffer") and "quiet" not in options.settings:
-        # With BurstBufferType, which is not implemented, the controller refuses the job.
-        option = "--bb" if "bb" in options.given else "--bbf"
-        say(f"{options.command}: {option} has no effect: there are no burst buffers")
+    if "quiet" not in options.settings:
+        _name_without_effect(options, has_buffers=bool(conf.get("BurstBufferType")))
     if conf.get("AllowSpecResourcesUsage", "").lower() in ("yes", "1", "true", "y"):
         return
     for field, option in (("core_spec", "-S"), ("thread_spec", "--thread-spec")):

@@ -17,6 +17,8 @@ from pyslurm_ng.conf.effects.slurm_conf import (
     POWER_ACTION,
 )
 from pyslurm_ng.conf.effects.words import (
+    ACCT_GATHER_WORDS,
+    BURST_BUFFER_WORDS,
     DBD_WORDS,
     GRES_WORDS,
     NODE_WORDS,
@@ -48,6 +50,8 @@ _WORDS: dict[str, dict[str, Words]] = {
     "PartitionName": PARTITION_WORDS,
     "slurmdbd.conf": DBD_WORDS,
     "gres.conf": GRES_WORDS,
+    "acct_gather.conf": ACCT_GATHER_WORDS,
+    "burst_buffer.conf": BURST_BUFFER_WORDS,
 }
 _NOTHING = ("", "0", "no")
 """Default values that turn nothing on."""

@@ -25,7 +25,7 @@ _NEVER_HELD = "no job holds any of it while it runs"
 TRES = Words(
     same=named("billing cpu gres license mem node"),
     accepted={
-        "bb": "there are no burst buffers",
+        "bb": "room of burst buffers counts in their pools only",
         "energy": _NEVER_HELD,
         "fs": _NEVER_HELD,
         "pages": _NEVER_HELD,

@@ -9,7 +9,8 @@ _NO_SYSTEMD = "groups are made below the mount point without asking systemd"
 CGROUP = Keys(
     same=named("""
         CgroupMountpoint CgroupPlugin AllowedRAMSpace AllowedSwapSpace ConstrainCores
-        ConstrainDevices ConstrainRAMSpace ConstrainSwapSpace MemorySwappiness MinRAMSpace
+        ConstrainDevices ConstrainRAMSpace ConstrainSwapSpace MaxRAMPercent MaxSwapPercent
+        MemorySwappiness MinRAMSpace
     """),
     accepted={
         "CgroupJobIdPaths": "groups are always named by job ids",
@@ -19,10 +20,6 @@ CGROUP = Keys(
         "IgnoreSystemdOnFailure": _NO_SYSTEMD,
         "SignalChildrenProcesses": "signals for a step reach every process of it",
         "SystemdTimeout": _NO_SYSTEMD,
-    },
-    refused={
-        "MaxRAMPercent": "memory would be limited by AllowedRAMSpace alone; 100 is allowed",
-        "MaxSwapPercent": "swap would be limited by AllowedSwapSpace alone; 100 is allowed",
     },
 )
 
@@ -71,8 +68,9 @@ GRES = Keys(
 )
 
 TOPOLOGY = Keys(
-    same=named("SwitchName Switches Nodes BlockName BlockSizes RingName"),
+    same=named("SwitchName Switches Nodes BlockName BlockSizes"),
     accepted={"LinkSpeed": "it is only shown, as in Slurm"},
+    refused={"RingName": "TopologyPlugin=topology/ring is refused"},
 )
 
 _INSIDE = "the whole supervisor of a step is always in its job's namespace"
@@ -119,6 +117,40 @@ OCI = Keys(
     },
 )
 
+_IN_BAND = "the BMC is asked in band, by FreeIPMI or ipmitool on the node, without a user"
+ACCT_GATHER = Keys(
+    same=named("""
+        EnergyIPMIFrequency EnergyIPMIPowerSensors ProfileHDF5Default ProfileHDF5Dir
+        ProfileInfluxDBDatabase ProfileInfluxDBDefault ProfileInfluxDBExtraTags
+        ProfileInfluxDBFlags ProfileInfluxDBFrequency ProfileInfluxDBHost ProfileInfluxDBPass
+        ProfileInfluxDBRTPolicy ProfileInfluxDBTimeout ProfileInfluxDBUser SysfsInterfaces
+    """),
+    differs={
+        "EnergyIPMITimeout": "the longest that one question to the BMC may take",
+        "InfinibandOFEDPort": "the port with this number of every InfiniBand card, added up",
+    },
+    accepted={
+        "EnergyIPMICalcAdjustment": "always as yes: the power is taken to go on since the last "
+        "look",
+        "EnergyIPMIPassword": _IN_BAND,
+        "EnergyIPMIUsername": _IN_BAND,
+    },
+)
+
+_OF_DATAWARP = "burst_buffer/lua does not ask for it; in Slurm, it does not, either"
+BURST_BUFFER = Keys(
+    same=named("""
+        AllowUsers DenyUsers Directive Flags OtherTimeout PollInterval PrivateData StageInTimeout
+        StageOutTimeout
+    """),
+    differs={
+        "ValidateTimeout": "ends slurm_bb_job_process; in Slurm nothing ends it",
+    },
+    accepted=dict.fromkeys(
+        named("CreateBuffer DefaultPool GetSysState GetSysStatus"), _OF_DATAWARP
+    ),
+)
+
 FILES: dict[str, Keys] = {
     "slurmdbd.conf": SLURMDBD,
     "cgroup.conf": CGROUP,
@@ -127,10 +159,10 @@ FILES: dict[str, Keys] = {
     "job_container.conf": JOB_CONTAINER,
     "namespace.yaml": NAMESPACE,
     "oci.conf": OCI,
+    "acct_gather.conf": ACCT_GATHER,
+    "burst_buffer.conf": BURST_BUFFER,
 }
 NOT_READ = {
-    "acct_gather.conf": "energy is read at the intervals of slurm.conf; there are no profiles",
-    "burst_buffer.conf": "there are no burst buffers; what jobs ask for is kept and shown",
     "helpers.conf": "NodeFeaturesPlugins has no effect",
     "mpi.conf": "PMIx has the settings of its library, and its messages go over srun",
     "resources.yaml": "--resources is refused",

@@ -9,7 +9,6 @@ from __future__ import annotations
 from pyslurm_ng.conf.effects.key_tables import Keys, named
 
 _NO_ACTIONS = "ResumeProgram and SuspendProgram power nodes up and down"
-_NO_GATHER = "only tasks are sampled"
 _NO_COMPLETION_DATABASE = "only jobcomp/mysql uses it, which is refused"
 _NO_REST = "the options of slurmrestd are on its command line"
 _NO_SITE_FACTOR = "plugins cannot be loaded, and the site factor is what scontrol sets"
@@ -21,7 +20,8 @@ CLUSTER = Keys(
         AccountingStorageBackupHost AccountingStorageEnforce AccountingStorageExternalHost
         AccountingStorageHost AccountingStorageParameters
         AccountingStoragePort AccountingStorageTRES
-        AccountingStorageType AccountingStoreFlags AcctGatherEnergyType AcctGatherNodeFreq
+        AccountingStorageType AccountingStoreFlags AcctGatherEnergyType AcctGatherFilesystemType
+        AcctGatherInterconnectType AcctGatherNodeFreq AcctGatherProfileType
         AllowSpecResourcesUsage AuthAltParameters
         AuthAltTypes AuthInfo AuthType
         BcastExclude BcastParameters CliFilterParameters CliFilterPlugins
@@ -39,7 +39,7 @@ CLUSTER = Keys(
         MaxStepCount
         MaxTasksPerNode MCSParameters MCSPlugin
         MessageTimeout MetricsAuthUsers MetricsParameters MetricsType
-        MinJobAge MpiParams OverTimeLimit PreemptExemptTime
+        MinJobAge MpiParams OverTimeLimit PrEpPlugins PreemptExemptTime
         PreemptMode PreemptParameters PreemptType PriorityCalcPeriod
         PriorityDecayHalfLife PriorityFavorSmall PriorityFlags PriorityMaxAge PriorityType
         PriorityUsageResetPeriod PriorityWeightAge PriorityWeightAssoc
@@ -58,9 +58,13 @@ CLUSTER = Keys(
         SuspendExcNodes SuspendExcParts SuspendExcStates SuspendProgram SuspendRate SuspendTime
         SuspendTimeout TaskEpilog TaskPlugin
         TaskPluginParam TaskProlog TmpFS TopologyPlugin TrackWCKey UnkillableStepProgram
-        UnkillableStepTimeout WaitTime X11Parameters
+        UnkillableStepTimeout UsePAM WaitTime X11Parameters
     """),
     differs={
+        "BurstBufferType": "each function of burst_buffer.lua has a process and a time limit; "
+        "jobs of scrontab get none",
+        "BatchStartTimeout": "a node that has not taken a script by then is asked what it runs; "
+        "only a job that it does not know is requeued, or ends with NODE_FAIL",
         "DebugFlags": "slurmctld logs the lines of a flag, not slurmd; they are ours",
         "FederationParameters": "jobs are of one cluster; lists of clusters come one below the "
         "other",
@@ -77,12 +81,8 @@ CLUSTER = Keys(
     accepted={
         "AccountingStoragePass": "slurmctld and slurmdbd share the key or munge of the cluster",
         "AccountingStorageUser": "Slurm does not use it with slurmdbd, either",
-        "AcctGatherFilesystemType": _NO_GATHER,
-        "AcctGatherInterconnectType": _NO_GATHER,
-        "AcctGatherProfileType": _NO_GATHER,
-        "BatchStartTimeout": "a launch is repeated until its node answers or is down",
-        "BurstBufferType": "there are no burst buffers; what jobs ask for is kept and shown",
         "DataParserParameters": "the newest version, unless --json names another",
+        "EpilogMsgTime": "nodes tell slurmctld of the ends of epilogs at once",
         "HashPlugin": "messages are signed by HMAC with SHA-256",
         "HttpParserType": _OWN_PARSERS,
         "JobCompHost": _NO_COMPLETION_DATABASE,
@@ -93,7 +93,6 @@ CLUSTER = Keys(
         "JobCompUser": _NO_COMPLETION_DATABASE,
         "PluginDir": "everything is built in",
         "PrEpParameters": "no plugin takes any",
-        "PrEpPlugins": "prologs and epilogs always run as with prep/script",
         "PriorityParameters": _NO_SITE_FACTOR,
         "PrioritySiteFactorParameters": _NO_SITE_FACTOR,
         "PrioritySiteFactorPlugin": _NO_SITE_FACTOR,
@@ -110,7 +109,6 @@ CLUSTER = Keys(
     },
     refused={
         "TLSType": _NO_TLS,
-        "UsePAM": "no PAM session would limit the tasks; NO is allowed",
         "VSizeFactor": "virtual memory would not be limited; 0 is allowed",
     },
 )
@@ -122,7 +120,7 @@ NODE = Keys(
         Sockets SocketsPerBoard SuspendTime ThreadsPerCore TmpDisk Topology Weight
     """),
     differs={
-        "State": "a FUTURE node is in service when its slurmd registers; there is no slurmd -F",
+        "State": "a FUTURE node is in service when its slurmd registers",
     },
     accepted={
         "BcastAddr": "files are sent to the usual address",

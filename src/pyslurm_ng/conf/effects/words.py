@@ -9,6 +9,7 @@ _ALWAYS = "every pass plans the whole queue"
 _BEST_PLACE = "a job starts as soon as it can, in the best place that is free then"
 _DIRECT = "slurmctld sends messages to each node directly"
 _EVENTS = "a pass runs as soon as something has changed, and does not delay requests"
+_EVERY_FIVE = "sources are read every five seconds, or more often if it says so"
 _EXACT = "the timeline has steps of its own"
 _KEEPS_ALL = "it is always kept"
 _LEAST = "only jobs whose resources are needed are preempted"
@@ -25,13 +26,14 @@ _SCHEDULER = Words(
         bf_max_job_start bf_max_job_test bf_max_job_user bf_max_job_user_part bf_min_age_reserve
         bf_min_prio_reserve bf_one_resv_per_job bf_reserve_depth bf_smart bf_window
         disable_hetjob_steps disable_job_shrink enable_user_top extra_constraints
-        ignore_constraint_validation ignore_prefer_validation max_array_tasks max_script_size
+        ignore_constraint_validation ignore_prefer_validation jobs_per_user_per_hour max_array_tasks
+        max_script_size
         max_submit_line_size max_switch_wait nohold_on_prolog_fail pack_serial_at_end
         reduce_completing_frag requeue_delay spec_cores_first time_min_as_soft_limit whole_hetjob
     """),
+    differs={"bb_array_stage_cnt": "1 to 1000 tasks; those that are held do not count"},
     accepted={
         "batch_sched_delay": _EVENTS,
-        "bb_array_stage_cnt": "there are no burst buffers",
         "bf_continue": _EVENTS,
         "bf_hetjob_immediate": "components are always looked at together",
         "bf_interval": _EVENTS,
@@ -123,7 +125,8 @@ SLURM_WORDS: dict[str, Words] = {
     "SchedulerParameters": _SCHEDULER,
     "DebugFlags": Words(
         same=named("""
-            auditrpcs backfill dependency gang license priority protocol reservation selecttype
+            auditrpcs backfill burstbuffer dependency gang license priority protocol reservation
+            selecttype
             steps tracejobs triggers
         """),
     ),
@@ -214,15 +217,26 @@ SLURM_WORDS: dict[str, Words] = {
     ),
     "JobAcctGatherFrequency": Words(
         same=named("task"),
-        differs={"energy": "sources are read every five seconds, or more often if it says so"},
-        accepted={
-            "network": "networks are not sampled",
-            "filesystem": "file systems are not sampled",
+        differs={
+            "energy": _EVERY_FIVE,
+            "network": _EVERY_FIVE,
+            "filesystem": _EVERY_FIVE,
         },
     ),
+    "AcctGatherFilesystemType": Words(same=named("lustre")),
+    "AcctGatherInterconnectType": Words(
+        same=named("sysfs"), differs={"ofed": "counters are read in /sys/class/infiniband"}
+    ),
+    "AcctGatherProfileType": Words(
+        same=named("influxdb"),
+        differs={"hdf5": "needs the Python package h5py; a file is written at its step's end"},
+    ),
     "JobAcctGatherParams": Words(
-        same=named("disablegpuacct overmemorykill"),
-        accepted={"usepss": "memory is counted as RSS", "noshared": "memory is counted as RSS"},
+        same=named("disablegpuacct noshared overmemorykill"),
+        accepted={
+            "usepss": "memory is counted as RSS: a process can keep a reader of its PSS waiting; "
+            "NoShared leaves shared memory out"
+        },
     ),
     "JobAcctGatherType": Words(
         same=named("linux"), differs={"cgroup": "as jobacct_gather/linux: /proc is read"}
@@ -239,16 +253,20 @@ SLURM_WORDS: dict[str, Words] = {
             "mysql": "no table of completed jobs would be filled; slurmdbd keeps every job",
         },
     ),
+    "BurstBufferType": Words(
+        same=named("lua"),
+        refused={"datawarp": "Cray's programs are not called; burst_buffer/lua is allowed"},
+    ),
     "JobSubmitPlugins": Words(
-        same=named("all_partitions lua partition require_timelimit"),
-        differs={"python": "Slurm has no such plugin: functions of job_submit.py"},
+        same=named("all_partitions lua partition require_timelimit throttle"),
+        differs={
+            "pbs": "comes after scripts; before: leaves other holds alone, and what is discarded "
+            "is told to the user, or refused in an update",
+            "python": "Slurm has no such plugin: functions of job_submit.py",
+        },
         accepted={
             "defaults": "of Slurm's defaults none changes what jobs get",
             "logging": "submissions are always logged",
-        },
-        refused={
-            "pbs": "before: of a dependency cannot be translated; allowed: all_partitions, "
-            "defaults, logging, lua, partition, python, require_timelimit"
         },
     ),
     "LicenseParameters": Words(same=named("remotefuzzymatch")),
@@ -272,6 +290,7 @@ SLURM_WORDS: dict[str, Words] = {
             "suspend_grace_time": "jobs are suspended at once",
         },
     ),
+    "PrEpPlugins": Words(same=named("script")),
     "PriorityFlags": Words(
         same=named("""
             accrue_always depth_oblivious incr_only max_tres max_tres_gres no_fair_tree
@@ -291,8 +310,11 @@ SLURM_WORDS: dict[str, Words] = {
     ),
     "PrologFlags": Words(
         same=named("alloc contain deferbatch nohold forcerequeueonfail x11"),
+        differs={
+            "runinjob": "Epilog runs in the groups of the extern step when that has ended; without "
+            "control groups both run beside the job",
+        },
         accepted={
-            "runinjob": "as Contain: prologs run beside the job",
             "serial": "as Alloc: programs of several jobs run side by side",
         },
     ),
@@ -317,6 +339,12 @@ SLURM_WORDS: dict[str, Words] = {
     "TaskPluginParam": Words(
         same=named("none sockets cores threads autobind slurmdoffspec oomkillstep verbose"),
         accepted={"slurmdspecoverride": "slurmd is confined by affinity, not by a group"},
+    ),
+    "TopologyPlugin": Words(
+        same=named("block flat tree"),
+        refused={
+            "ring": "jobs would not get neighbours on a ring; block, flat and tree are allowed",
+        },
     ),
     "TopologyParam": Words(
         same=frozenset(),
@@ -355,6 +383,25 @@ DBD_WORDS: dict[str, Words] = {
     "PrivateData": Words(
         same=named("accounts events jobs reservations usage users"),
     ),
+}
+
+_OF_DATAWARP = "of burst_buffer/datawarp alone"
+BURST_BUFFER_WORDS: dict[str, Words] = {
+    "Flags": Words(
+        same=named("privatedata teardownfailure"),
+        accepted={
+            "disablepersistent": _OF_DATAWARP,
+            "emulatecray": _OF_DATAWARP,
+            "enablepersistent": _OF_DATAWARP,
+        },
+    ),
+}
+
+ACCT_GATHER_WORDS: dict[str, Words] = {
+    "ProfileInfluxDBExtraTags": Words(
+        same=named("cluster uid user"), accepted={"sluid": "nodes are not told of it"}
+    ),
+    "ProfileInfluxDBFlags": Words(same=named("grouped_fields")),
 }
 
 GRES_WORDS: dict[str, Words] = {

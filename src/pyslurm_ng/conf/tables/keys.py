@@ -88,7 +88,7 @@ PARAMETERS: tuple[Key, ...] = (
     Key("JobCompUser", "job_comp_user", "string", "root", tier=3, help="database user"),
     Key("JobFileAppend", "job_file_append", "bool", "0", tier=2, help="append to output files by default"),
     Key("JobRequeue", "job_requeue", "bool", "1", help="jobs may be requeued by default"),
-    Key("JobSubmitPlugins", "job_submit_plugins", "plugins", "", choices=("all_partitions", "defaults", "logging", "lua", "partition", "pbs", "python", "require_timelimit"), help="hooks on submit and modify"),
+    Key("JobSubmitPlugins", "job_submit_plugins", "plugins", "", choices=("all_partitions", "defaults", "logging", "lua", "partition", "pbs", "python", "require_timelimit", "throttle"), help="hooks on submit and modify"),
     Key("KillOnBadExit", "kill_on_bad_exit", "bool", "0", help="a failing task ends its step"),
     Key("KillWait", "kill_wait", "seconds", "30", high=65533, help="between SIGTERM and SIGKILL"),
     Key("LaunchParameters", "launch_parameters", "options", "", help="launch options"),
@@ -223,7 +223,7 @@ PARAMETERS: tuple[Key, ...] = (
     Key("TLSType", "tls_type", "plugin", "", choices=("tls/s2n",), needs_restart=True, tier=3, help="TLS"),
     Key("TmpFS", "tmp_fs", "path", "/tmp", tier=2, help="file system of TmpDisk"),
     Key("TopologyParam", "topology_param", "options", "", tier=2, help="topology options"),
-    Key("TopologyPlugin", "topology_plugin", "plugin", "topology/flat", choices=("topology/block", "topology/flat", "topology/tree"), help="network model"),
+    Key("TopologyPlugin", "topology_plugin", "plugin", "topology/flat", choices=("topology/block", "topology/flat", "topology/ring", "topology/tree"), help="network model"),
     Key("TrackWCKey", "track_wckey", "bool", "no", tier=2, help="wckeys"),
     Key("TreeWidth", "tree_width", "int", "16", low=1, high=65533, tier=2, help="fan-out of messages"),
     Key("UnkillableStepProgram", "unkillable_step_program", "path", "", tier=2, help="called when processes do not die"),
@@ -506,6 +506,46 @@ OCI: tuple[Key, ...] = (
     Key("SyslogDebug", "syslog_debug", "string", "", tier=3, help="log level"),
 )
 
+ACCT_GATHER: tuple[Key, ...] = (
+    Key("EnergyIPMIFrequency", "energy_ipmi_frequency", "seconds", "30", low=1, high=3600, tier=3, help="IPMI and XCC sampling"),
+    Key("EnergyIPMICalcAdjustment", "energy_ipmi_calc_adjustment", "bool", "no", tier=3, help="interpolate"),
+    Key("EnergyIPMIPowerSensors", "energy_ipmi_power_sensors", "string", "", tier=3, help="sensors"),
+    Key("EnergyIPMIUsername", "energy_ipmi_username", "string", "", tier=3, help="BMC user"),
+    Key("EnergyIPMIPassword", "energy_ipmi_password", "string", "", tier=3, help="BMC password"),
+    Key("EnergyIPMITimeout", "energy_ipmi_timeout", "seconds", "10", low=1, high=3600, tier=3, help="XCC"),
+    Key("ProfileHDF5Dir", "profile_hdf5_dir", "path", "", tier=3, help="shared directory of files"),
+    Key("ProfileHDF5Default", "profile_hdf5_default", "list", "", choices=("All", "None", "Energy", "Filesystem", "Network", "Task"), tier=3, help="data of every job"),
+    Key("ProfileInfluxDBDatabase", "profile_influxdb_database", "string", "", tier=2, help="database"),
+    Key("ProfileInfluxDBDefault", "profile_influxdb_default", "list", "", choices=("All", "None", "Energy", "Filesystem", "Network", "Task"), tier=2, help="data of every job"),
+    Key("ProfileInfluxDBExtraTags", "profile_influxdb_extra_tags", "list", "", choices=("cluster", "sluid", "uid", "user"), tier=3, help="more tags"),
+    Key("ProfileInfluxDBFlags", "profile_influxdb_flags", "list", "", choices=("grouped_fields",), tier=3, help="options"),
+    Key("ProfileInfluxDBFrequency", "profile_influxdb_frequency", "seconds", "30", low=1, high=3600, tier=2, help="send interval"),
+    Key("ProfileInfluxDBHost", "profile_influxdb_host", "string", "", tier=2, help="server"),
+    Key("ProfileInfluxDBPass", "profile_influxdb_pass", "string", "", tier=3, help="password"),
+    Key("ProfileInfluxDBRTPolicy", "profile_influxdb_rt_policy", "string", "", tier=3, help="retention policy"),
+    Key("ProfileInfluxDBUser", "profile_influxdb_user", "string", "", tier=3, help="user"),
+    Key("ProfileInfluxDBTimeout", "profile_influxdb_timeout", "seconds", "10", low=1, high=3600, tier=3, help="HTTP limit"),
+    Key("InfinibandOFEDPort", "infiniband_ofed_port", "int", "1", low=1, high=255, tier=3, help="port"),
+    Key("SysfsInterfaces", "sysfs_interfaces", "list", "", tier=3, help="interfaces"),
+)
+
+BURST_BUFFER: tuple[Key, ...] = (
+    Key("AllowUsers", "allow_users", "list", "", tier=3, help="users allowed"),
+    Key("CreateBuffer", "create_buffer", "string", "", tier=3, help="legacy"),
+    Key("DefaultPool", "default_pool", "string", "", tier=3, help="pool"),
+    Key("DenyUsers", "deny_users", "list", "", tier=3, help="users refused"),
+    Key("Directive", "directive", "string", "BB_LUA", tier=3, help="script directive"),
+    Key("Flags", "flags", "list", "DisablePersistent", choices=("DisablePersistent", "EmulateCray", "EnablePersistent", "PrivateData", "TeardownFailure"), tier=3, help="options"),
+    Key("GetSysState", "get_sys_state", "string", "", tier=3, help="state program"),
+    Key("GetSysStatus", "get_sys_status", "string", "", tier=3, help="status program"),
+    Key("OtherTimeout", "other_timeout", "seconds", "300", low=1, high=2073600, tier=3, help="other operations"),
+    Key("PollInterval", "poll_interval", "seconds", "15", low=1, high=86400, tier=3, help="lua poll"),
+    Key("PrivateData", "private_data", "bool", "false", tier=3, help="hide"),
+    Key("StageInTimeout", "stage_in_timeout", "seconds", "86400", low=1, high=2073600, tier=3, help="stage in"),
+    Key("StageOutTimeout", "stage_out_timeout", "seconds", "86400", low=1, high=2073600, tier=3, help="stage out"),
+    Key("ValidateTimeout", "validate_timeout", "seconds", "5", low=1, high=3600, tier=3, help="validation"),
+)
+
 SECTIONS: dict[str, tuple[Key, ...]] = {
     "slurm.conf": PARAMETERS,
     "NodeName": NODE,
@@ -520,5 +560,7 @@ SECTIONS: dict[str, tuple[Key, ...]] = {
     "job_container.conf": JOB_CONTAINER,
     "namespace.yaml": NAMESPACE,
     "oci.conf": OCI,
+    "acct_gather.conf": ACCT_GATHER,
+    "burst_buffer.conf": BURST_BUFFER,
 }
 """By file, or by kind of line in slurm.conf."""

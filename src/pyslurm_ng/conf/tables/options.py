@@ -78,6 +78,7 @@ OPTIONS: dict[str, tuple[tuple[str, str, int, int], ...]] = {
         ("whole_hetjob", "flag", 0, 4294967293),
         ("bf_reserve_depth", "int", 0, 4294967293),
         ("bf_smart", "flag", 0, 4294967293),
+        ("jobs_per_user_per_hour", "int", 1, 4294967293),
     ),
     "SlurmctldParameters": (
         ("allow_user_triggers", "flag", 0, 4294967293),

@@ -234,7 +234,7 @@ class SlurmParameters:
     unkillable_step_timeout: int
     url_parser_type: str
     use_pam: bool
-    vsize_factor: int
+    vsize_factor: float
     wait_time: int
     x11_parameters: tuple[str, ...]
     slurmrestd_http_auth_parameters: tuple[str, ...]
@@ -305,14 +305,14 @@ class CgroupParameters:
     ignore_systemd_on_failure: bool
     enable_controllers: bool
     enable_extra_controllers: tuple[str, ...]
-    allowed_ram_space: int
-    allowed_swap_space: int
+    allowed_ram_space: float
+    allowed_swap_space: float
     constrain_cores: bool
     constrain_devices: bool
     constrain_ram_space: bool
     constrain_swap_space: bool
-    max_ram_percent: int
-    max_swap_percent: int
+    max_ram_percent: float
+    max_swap_percent: float
     memory_swappiness: int
     min_ram_space: int
     signal_children_processes: bool
@@ -388,3 +388,49 @@ class SlurmdbdParameters:
     tls_type: str
     track_slurmctld_down: bool
     track_wckey: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcctGatherParameters:
+    """The keys of acct_gather.conf."""
+
+    energy_ipmi_frequency: int
+    energy_ipmi_calc_adjustment: bool
+    energy_ipmi_power_sensors: str
+    energy_ipmi_username: str
+    energy_ipmi_password: str
+    energy_ipmi_timeout: int
+    profile_hdf5_dir: str
+    profile_hdf5_default: tuple[str, ...]
+    profile_influxdb_database: str
+    profile_influxdb_default: tuple[str, ...]
+    profile_influxdb_extra_tags: tuple[str, ...]
+    profile_influxdb_flags: tuple[str, ...]
+    profile_influxdb_frequency: int
+    profile_influxdb_host: str
+    profile_influxdb_pass: str
+    profile_influxdb_rt_policy: str
+    profile_influxdb_user: str
+    profile_influxdb_timeout: int
+    infiniband_ofed_port: int
+    sysfs_interfaces: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BurstBufferParameters:
+    """The keys of burst_buffer.conf."""
+
+    allow_users: tuple[str, ...]
+    create_buffer: str
+    default_pool: str
+    deny_users: tuple[str, ...]
+    directive: str
+    flags: tuple[str, ...]
+    get_sys_state: str
+    get_sys_status: str
+    other_timeout: int
+    poll_interval: int
+    private_data: bool
+    stage_in_timeout: int
+    stage_out_timeout: int
+    validate_timeout: int

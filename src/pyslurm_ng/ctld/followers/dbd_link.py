@@ -60,7 +60,7 @@ REST_RATIO = 4
 meanwhile goes together: one transaction for a hundred events costs little more than for one."""
 REST_RECORDS = 1000
 """A link with more than this to catch up with does not pause."""
-REST_S = (0.02, 0.25)
+REST_S = (0.1, 0.25)
 """Bounds of that; a first batch after a quiet time goes at once."""
 
 _DOUBTS = {

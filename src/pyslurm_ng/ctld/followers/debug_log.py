@@ -14,6 +14,7 @@ from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.base.units import plural
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.buffer import BUFFER_STATES
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import step_text
 from pyslurm_ng.model.job import NodeAlloc
@@ -154,6 +155,11 @@ def _dependencies(cluster: Cluster, event: ev.DependencyChanged) -> str:
     return f"JobId={event.job_id} waits for {plural(len(event.dependencies), 'more term')}"
 
 
+def _buffer_changed(cluster: Cluster, event: ev.BufferChanged) -> str:
+    state = "gone" if event.buffer is None else BUFFER_STATES[event.buffer.state]
+    return f"burst buffer of JobId={event.job_id}: {state}"
+
+
 def _eligible(cluster: Cluster, event: ev.JobEligible) -> str:
     return f"JobId={event.job_id} is eligible"
 
@@ -212,6 +218,7 @@ def _shares(cluster: Cluster, nodes: Sequence[NodeAlloc]) -> str:
 
 _EVENTS: dict[str, dict[type, Callable[[Cluster, Any], str]]] = {
     "Backfill": {ev.JobAllocated: _backfilled},
+    "BurstBuffer": {ev.BufferChanged: _buffer_changed},
     "Dependency": {ev.DependencyChanged: _dependencies, ev.JobEligible: _eligible},
     "Gang": {ev.JobSuspended: _suspended, ev.JobResumed: _resumed},
     "License": {ev.JobAllocated: _licensed, ev.LicensesUpdated: _licenses_counted},
@@ -236,6 +243,7 @@ _EVENTS: dict[str, dict[type, Callable[[Cluster, Any], str]]] = {
 _PREFIXES = {
     "AuditRPCs": "AUDIT_RPCS",
     "Backfill": "BACKFILL",
+    "BurstBuffer": "BURST_BUF",
     "Dependency": "DEPENDENCY",
     "Gang": "GANG",
     "License": "LICENSE",

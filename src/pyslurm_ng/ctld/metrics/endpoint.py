@@ -22,6 +22,7 @@ from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.users.identities import Identities, Person
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.wire.auth import AuthError
+from pyslurm_ng.wire.daemon_pages import NO_METRICS, NO_PAGE
 from pyslurm_ng.wire.http import HttpAnswer, HttpRequest
 from pyslurm_ng.wire.user_ids import NotKnownYet
 
@@ -89,8 +90,10 @@ class Endpoint:
             answer(HttpAnswer(204))
         elif path == "/readyz":
             answer(self._readiness())
-        elif path not in self._pages or conf.metrics_type != "metrics/openmetrics":
-            answer(HttpAnswer(404, b"there is no such page\n"))
+        elif path not in self._pages:
+            answer(NO_PAGE)
+        elif conf.metrics_type != "metrics/openmetrics":
+            answer(NO_METRICS)
         elif not self._is_guarded():
             self._show(path, answer)
         else:

@@ -18,6 +18,7 @@ from pyslurm_ng.ctld.nodes.run_times import RunTimes
 from pyslurm_ng.ctld.nodes.sender import RETRY_US, Sender
 from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.ctld.rules.ends.lost_runs import open_on, over
+from pyslurm_ng.ctld.rules.nodes import late_launches
 from pyslurm_ng.ctld.rules.nodes.dynamic import joined
 from pyslurm_ng.ctld.rules.nodes.registration import register, strays
 from pyslurm_ng.ctld.rules.nodes.reports import judge, moved
@@ -91,6 +92,7 @@ class NodeService:
         self._history = history
         self._asked_again: dict[str, int] = {}
         self._asked_of_runs: dict[str, int] = {}
+        self._asked_of_launches: set[str] = set()
 
     def handle(self, message: Struct, peer: Peer, answer: Answer) -> None:
         """Take one message of a node that proved its name."""
@@ -162,7 +164,10 @@ class NodeService:
             return
         self._history.of_node(name, message.epoch, message.newest_job_id, message.jobs)
         writer.record(self._run_times.heard(node_id, message.jobs, now_us))
-        writer.record(register(cluster, node_id, facts, message.jobs, self.conf, now_us))
+        was_asked = name in self._asked_of_launches
+        self._asked_of_launches.discard(name)
+        jobs, conf = message.jobs, self.conf
+        writer.record(register(cluster, node_id, facts, jobs, conf, now_us, was_asked=was_asked))
         self._soft.heard(
             node_id, now_us, load=message.load_hundredths, free_mem_mib=message.free_mem_mib
         )
@@ -265,10 +270,22 @@ class NodeService:
         # A run is given up when that is durable, and not before.
         writer.when_durable(lambda: answer(WordRelayed(credential, body)))
 
-    def _ask_again(self, name: str, now_us: int, *, is_known: bool) -> None:
-        """Ask a node that we do not know, or that came back, to register; a known one rarely."""
+    def tick(self) -> None:
+        """Ask nodes what they run that owe a launch for longer than BatchStartTimeout."""
+        now_us = self._clock.now_us()
+        for node in late_launches.waiting_nodes(self._writer.cluster, self.conf, now_us):
+            name = node.spec.name
+            if name in self._sender.nodes and self._ask_again(name, now_us, is_known=True):
+                self._asked_of_launches.add(name)
+
+    def _ask_again(self, name: str, now_us: int, *, is_known: bool) -> bool:
+        """Ask a node that we do not know, or that came back, to register; a known one rarely.
+
+        Return whether it is asked now.
+        """
         pause_us = 30_000_000 if is_known else 500_000
         if 0 <= now_us - self._asked_again.get(name, 0) < pause_us:
-            return
+            return False
         self._asked_again[name] = now_us
         self._sender.tell(name, NodeRegisterAgain(self._writer.cluster.epoch))
+        return True

@@ -86,6 +86,7 @@ def credential_of(
         het_components=_components(cluster, job) if job.het_job_id == job.job_id else (),
         bind_kind=_bind_kind(cluster, job, allocs),
         has_extern=STEP_EXTERN in job.steps,
+        has_script=bool(job.script_hash),
     )
 
 
@@ -131,13 +132,19 @@ def needs_credential(duty: Duty) -> bool:
 
 
 def order_of(
-    duty: Duty, *, credential: bytes = b"", script: bytes = b"", environment: bytes = b""
+    duty: Duty,
+    *,
+    credential: bytes = b"",
+    script: bytes = b"",
+    environment: bytes = b"",
+    statuses: tuple[int, int] = (0, 0),
 ) -> nm.Order:
     """Return the order for one open duty.
 
     Args:
         credential: signed; for the kinds that `needs_credential` names.
         script, environment: of a LAUNCH, as the job's digests name them.
+        statuses: of a TERMINATE, the wait statuses of the job and of the worst of its steps.
     """
     duty_id, job_id, attempt = duty.duty_id, duty.job_id, duty.attempt
     kind = DutyKind(duty.kind)
@@ -148,7 +155,16 @@ def order_of(
     if kind is DutyKind.SIGNAL:
         return nm.SignalJob(duty_id, job_id, attempt, duty.step_id, duty.signal, duty.flags)
     if kind is DutyKind.TERMINATE:
-        return nm.TerminateJob(duty_id, job_id, attempt, duty.flags, credential)
+        exit_code, derived = statuses
+        return nm.TerminateJob(
+            duty_id,
+            job_id,
+            attempt,
+            duty.flags,
+            credential,
+            exit_code=exit_code,
+            derived_exit_code=derived,
+        )
     if kind is DutyKind.SUSPEND:
         return nm.SuspendJob(duty_id, job_id, attempt)
     if kind is DutyKind.RESUME:

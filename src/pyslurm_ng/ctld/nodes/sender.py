@@ -196,10 +196,12 @@ class Sender:
             self._faults.note("order", f"duty {duty.duty_id} of unknown job {duty.job_id}")
             return None
         if duty.kind != DutyKind.LAUNCH:
-            return order_of(duty, credential=self._of_job(cluster, job, duty))
+            statuses = job.exit_code, job.derived_exit_code
+            credential = self._of_job(cluster, job, duty)
+            return order_of(duty, credential=credential, statuses=statuses)
         try:
             script = self._scripts.get(job.script_hash)
-            environment = self._scripts.get(job.env_hash)
+            environment = self._scripts.get(job.env_hash) + _of_buffer(cluster, job)
         except OSError as error:
             text = f"script of job {job.job_id}: {error.filename}: {error.strerror}"
             self._faults.note("order", text)
@@ -245,6 +247,13 @@ class Sender:
         except PeerBusy:
             return False
         return True
+
+
+def _of_buffer(cluster: Cluster, job: Job) -> bytes:
+    """Return the variables that the site's slurm_bb_paths gave a job's script."""
+    buffer = cluster.buffers.get(job.job_id)
+    entries = buffer.variables if buffer is not None else ()
+    return b"".join(entry.encode("utf-8", "surrogateescape") + b"\0" for entry in entries)
 
 
 def nodes_of_duties(cluster: Cluster, event: ev.AnyEvent) -> tuple[int, ...]:

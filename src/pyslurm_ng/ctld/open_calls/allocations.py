@@ -277,7 +277,15 @@ def describe(cluster: Cluster, job: Job) -> AllocationGranted:
         reservation=job.reservation,
         licenses=job.licenses_alloc,
         step_manager=_step_manager(cluster, job),
+        variables=_of_buffer(cluster, job),
     )
+
+
+def _of_buffer(cluster: Cluster, job: Job) -> tuple[str, ...]:
+    """Return what slurm_bb_paths has written, as text."""
+    buffer = cluster.buffers.get(job.job_id)
+    entries = buffer.variables if buffer is not None else ()
+    return tuple(entry.encode("utf-8", "replace").decode() for entry in entries)
 
 
 def _step_manager(cluster: Cluster, job: Job) -> tuple[str, str, int]:

@@ -34,8 +34,8 @@ from pyslurm_ng.ctld.queries.event_rows import (
     narrowed,
     node_events,
 )
-from pyslurm_ng.ctld.queries.private_data import Audience
 from pyslurm_ng.ctld.rules.context import Caller
+from pyslurm_ng.ctld.rules.private_data import Audience
 from pyslurm_ng.ctld.writer import Answer, Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import Job
@@ -59,6 +59,15 @@ LONGEST_US = 3600 * SECOND_US
 """A listener that is older, or whose token has ended, has to ask again."""
 MOST_LISTENERS = 1024
 MOST_OF_ONE = 64
+MOST_GROUPS = 256
+GROUPS_OF_ONE = 16
+"""Each event is judged once for each group."""
+LOOKS_AT_ONCE = 4096
+"""Events times groups that are judged in one turn of the loop."""
+MOST_FILTER_BYTES = 8 << 20
+FILTER_BYTES_OF_ONE = 256 << 10
+"""Of requests, which as sets of words take up to thirty times as much; usual ones have 200."""
+_NODE_BYTES = 16  # what a name of a node counts, however short the list that names it
 MOST_UNSENT_BYTES = 1 << 20
 MOST_AT_ONCE = 512
 """Events in one message."""
@@ -72,6 +81,7 @@ class ListenCall(Protocol):
     """A request that takes several answers; `wire.stream.Call`."""
 
     request: Struct
+    body_bytes: int
 
     def part(self, answer: Struct | bytes) -> None:
         """Send an answer that others follow."""
@@ -105,6 +115,7 @@ class _Stay:
 
     uid: int
     until_us: int
+    filter_bytes: int
 
 
 @dataclass(eq=False, slots=True)
@@ -142,11 +153,14 @@ class EventFeed:
         self._clock = clock
         self._groups: dict[bytes, _Group] = {}
         self._count: Counter[int] = Counter()  # listeners by uid
+        self._filter_bytes: Counter[int] = Counter()  # of their requests
         self._fresh: deque[_Kept] = deque()  # not durable yet
         self._kept: deque[_Kept] = deque()
         self._floor = -1  # all behind this batch is kept; -1: nothing is
         self._left_us = 0  # when the last listener left
         self._is_timed = False  # a timer will look whether somebody has come since
+        self._until = -1  # up to this batch fresh events may be told
+        self._is_telling = False  # and some of them will be in the next turn
 
     # Listening ----------------------------------------------------------------------------------
 
@@ -161,15 +175,21 @@ class EventFeed:
         if isinstance(group, Reject):
             self._writer.refuse(cast(Answer, call), group)
             return
+        filter_bytes = call.body_bytes + _NODE_BYTES * len(group.nodes)
+        if self._has_long_filters(caller.uid, filter_bytes) or self._has_many(group, caller):
+            text = "filters of listeners are too many, or too long; one must end before the next"
+            call.error(Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF, text)
+            return
         if self._floor < 0:
             self._floor = self._writer.durable
         call.on_gone(partial(self._leave, group, call))
         until_us = self._clock.now_us() + LONGEST_US
         if caller.until_us:
             until_us = min(until_us, caller.until_us)
-        group.listeners[call] = _Stay(caller.uid, until_us)
+        group.listeners[call] = _Stay(caller.uid, until_us, filter_bytes)
         self._groups[group.key] = group
         self._count[caller.uid] += 1
+        self._filter_bytes[caller.uid] += filter_bytes
         self._begin(group, call, request.after)
 
     def _refusal(self, caller: Caller) -> str:
@@ -178,6 +198,20 @@ class EventFeed:
         if self._count.total() >= MOST_LISTENERS:
             return f"{MOST_LISTENERS} listeners; one must end before the next"
         return ""
+
+    def _has_long_filters(self, uid: int, more: int) -> bool:
+        """Return whether a user's filters, or all, would take too much; the first is let in."""
+        own, in_all = self._filter_bytes[uid], self._filter_bytes.total()
+        is_over = own + more > FILTER_BYTES_OF_ONE and own > 0
+        return is_over or in_all + more > MOST_FILTER_BYTES
+
+    def _has_many(self, group: _Group, caller: Caller) -> bool:
+        """Return whether a group would be one too many."""
+        groups = self._groups
+        if group.key in groups:
+            return False
+        own = sum(other.audience.caller.uid == caller.uid for other in groups.values())
+        return len(groups) >= MOST_GROUPS or (own >= GROUPS_OF_ONE and not caller.is_operator)
 
     def _group(self, request: FollowEvents, caller: Caller) -> _Group | Reject:
         """Return the group of those that hear the same as this listener."""
@@ -212,7 +246,8 @@ class EventFeed:
 
     def _begin(self, group: _Group, call: ListenCall, after: int) -> None:
         """Say where the events begin, and tell those that were missed."""
-        durable = self._writer.durable
+        is_behind = self._is_telling and bool(self._fresh)
+        durable = self._fresh[0].sequence - 1 if is_behind else self._writer.durable
         is_whole = after == FROM_NOW or self._floor <= after <= durable
         first = after if is_whole and after != FROM_NOW else durable
         cluster = self._writer.cluster
@@ -229,8 +264,9 @@ class EventFeed:
         if not group.listeners:
             self._groups.pop(group.key, None)
         self._count[stay.uid] -= 1
+        self._filter_bytes[stay.uid] -= stay.filter_bytes
         if not self._count[stay.uid]:
-            del self._count[stay.uid]
+            del self._count[stay.uid], self._filter_bytes[stay.uid]
         if not self._count:
             self._left_us = self._clock.now_us()
             self._wait_for_others()
@@ -281,16 +317,35 @@ class EventFeed:
                 self._fresh.append(_Kept(sequence, None))
 
     def durable(self, sequence: int) -> None:
-        """Tell what is durable now."""
-        fresh = self._fresh
-        while fresh and fresh[0].sequence <= sequence:
-            kept: list[_Kept] = []
-            while fresh and fresh[0].sequence <= sequence and fresh[0].told is not None:
-                kept.append(fresh.popleft())
+        """Tell what is durable now, some of it in each turn of the loop."""
+        self._until = sequence
+        if not self._is_telling:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        self._is_telling = False
+        fresh, looks = self._fresh, 0
+        while fresh and fresh[0].sequence <= self._until:
+            if looks >= LOOKS_AT_ONCE:
+                self._is_telling = True
+                self._clock.call_soon(self._go_on)
+                return
+            kept = self._next_batches(LOOKS_AT_ONCE // max(1, len(self._groups)))
+            looks += len(kept) * len(self._groups)
             self._keep(kept)
             self._tell(kept)
             if fresh and fresh[0].told is None:
                 self._judge_anew(fresh.popleft().sequence)
+
+    def _next_batches(self, most: int) -> list[_Kept]:
+        """Take about so many durable events, up to where rights may have changed."""
+        fresh = self._fresh
+        kept: list[_Kept] = []
+        while fresh and fresh[0].sequence <= self._until and fresh[0].told is not None:
+            if len(kept) >= most and fresh[0].sequence != kept[-1].sequence:
+                break
+            kept.append(fresh.popleft())
+        return kept
 
     def _keep(self, kept: list[_Kept]) -> None:
         self._kept.extend(kept)

@@ -73,5 +73,5 @@ def find_recipient(cluster: Cluster, request: NotifyJob, caller: Caller) -> Job 
     if job.state in TERMINAL_STATES or is_completing(job):
         return Reject(Errno.ESLURM_ALREADY_DONE)
     if job.state == JobState.PENDING and job.script_hash:
-        return Reject(Errno.ESLURM_JOB_PENDING)
+        return Reject(Errno.ESLURM_DISABLED)
     return job

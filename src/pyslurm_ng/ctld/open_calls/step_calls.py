@@ -25,6 +25,7 @@ from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.model.touched import EVERYTHING, touched_jobs
+from pyslurm_ng.steps.creation import compact
 from pyslurm_ng.steps.share import share_of
 from pyslurm_ng.wire.step_messages import (
     CreateStep,
@@ -106,7 +107,7 @@ class StepCalls:
 
     def handle(self, call: OpenCall, caller: Caller) -> None:
         """Grant, refuse or keep a request."""
-        request = call.request = _compact(cast(CreateStep, call.request))
+        request = call.request = compact(cast(CreateStep, call.request))
         waiting = _Waiting(call, request, caller)
         call.on_gone(partial(self._gone_waiting, waiting))
         if not self._try(waiting):
@@ -297,19 +298,6 @@ class _Answer:
     def error(self, code: int, text: str) -> None:
         """No step."""
         self._waiting.call.error(code, text)
-
-
-def _compact(request: CreateStep) -> CreateStep:
-    """Return the request without names that no task needs, and each name as one object.
-
-    It is kept as long as the step waits and runs, and is charged only for what came over the wire.
-    """
-    if not request.task_nodes:
-        return request
-    known: dict[str, str] = {}
-    names = request.task_nodes[: request.ntasks or None]
-    names = [known.setdefault(name, name) for name in names]
-    return msgspec.structs.replace(request, task_nodes=names)
 
 
 def _length(request: CreateStep) -> int:

@@ -36,6 +36,16 @@ class Runner(Protocol):
         """Begin a run that ends with `done`; return what ends it early, without `done`."""
 
 
+class Buffers(Protocol):
+    """What runs before the prolog of jobs with burst buffers; `JobBuffers` in a controller."""
+
+    def has(self, job_id: int, /) -> bool:
+        """Return whether a job has a burst buffer."""
+
+    def pre_run(self, job_id: int, done: Done, /) -> Callable[[], object]:
+        """Begin what ends with `done`; return what ends it early, without `done`."""
+
+
 class Log(Protocol):
     """Where the outcome of programs is told."""
 
@@ -62,6 +72,7 @@ class JobPrograms:
         now_us: Callable[[], int],
         log: Log,
         notify: Callable[[int, str], object],
+        buffers: Buffers | None = None,
     ) -> None:
         """`notify(job_id, text)` shows a line to the command that waits for a job."""
         self.conf = conf
@@ -70,6 +81,7 @@ class JobPrograms:
         self._now_us = now_us
         self._log = log
         self._notify = notify
+        self._buffers = buffers
         self._prologs: dict[int, Callable[[], object]] = {}  # by job: what ends its prolog
         self._succeeded: set[int] = set()  # jobs that wait for their other components, or suspended
 
@@ -109,6 +121,21 @@ class JobPrograms:
     def _run_prolog(self, job_id: int, attempt: int, environment: dict[str, str]) -> None:
         if not self._is_due(self._writer.cluster.prologs, job_id, attempt):
             return  # the job was ended while the disk worked
+        then = partial(self._run_program, job_id, attempt, environment)
+        if self._buffers is not None and self._buffers.has(job_id):
+            self._prologs[job_id] = self._buffers.pre_run(job_id, then)
+        else:
+            then(HookResult(0, ""))
+
+    def _run_program(
+        self, job_id: int, attempt: int, environment: dict[str, str], before: HookResult
+    ) -> None:
+        """Run PrologSlurmctld, if there is one, after what comes before it."""
+        if not self._is_due(self._writer.cluster.prologs, job_id, attempt):
+            return
+        if before.status or not self.conf.prolog_slurmctld:
+            self._prolog_ended(job_id, attempt, before)
+            return
         self._prologs[job_id] = self._runner.run(
             (self.conf.prolog_slurmctld,),
             environment,

@@ -15,6 +15,7 @@ from pyslurm_ng.ctld.rules.programs import mail
 from pyslurm_ng.ctld.rules.programs.mail import ArrayEnd, Mail
 from pyslurm_ng.ctld.rules.rule_faults import Spared, raise_it
 from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.buffer import BufferState
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job, is_completing
 from pyslurm_ng.model.states import JobState
@@ -155,6 +156,12 @@ class Mailer:
         if event.never_satisfied:
             self._send(mail.never_satisfied(self._cluster, job, self._domain))
 
+    def _buffer(self, event: ev.BufferChanged, job: Job) -> None:
+        buffer = event.buffer
+        # Without a run, and with scancel --hurry, nothing was copied away.
+        if buffer is not None and buffer.state == BufferState.COMPLETE and not buffer.is_hurried:
+            self._send(mail.staged_out(self._cluster, job, self._domain))
+
 
 _STEPS: dict[type, Callable[..., None]] = {
     ev.JobAllocated: Mailer._allocated,
@@ -162,4 +169,5 @@ _STEPS: dict[type, Callable[..., None]] = {
     ev.JobEnded: Mailer._ended,
     ev.JobRequeued: Mailer._requeued,
     ev.DependencyChanged: Mailer._dependency,
+    ev.BufferChanged: Mailer._buffer,
 }

@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from pyslurm_ng.daemon.hooks import HookResult, run_hook
+from pyslurm_ng.daemon.hooks import PATH, HookResult, run_hook
 from pyslurm_ng.wire.lanes import Lanes
 
 AT_ONCE = 8
@@ -16,7 +16,6 @@ HOOKS_AT_ONCE = 256
 WAITING = 1_000
 """Of one user: mails of an array that asks for one of each task."""
 LIMIT_S = 120.0
-PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class Note(Protocol):

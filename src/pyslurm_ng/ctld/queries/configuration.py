@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyslurm_ng.base.numbers import INFINITE, NO_VAL
 from pyslurm_ng.base.units import format_seconds
 from pyslurm_ng.conf.cgroup_conf import CgroupConf
 from pyslurm_ng.conf.slurm_conf import PARAMETER_TABLE, SlurmConf
 from pyslurm_ng.conf.tables.key import Key
-from pyslurm_ng.conf.tables.keys import CGROUP
+from pyslurm_ng.conf.tables.keys import ACCT_GATHER, CGROUP
 from pyslurm_ng.conf.tables.options import OPTIONS
+
+if TYPE_CHECKING:
+    from pyslurm_ng.conf.acct_gather_conf import AcctGatherConf
 
 # In the order in which Slurm prints them. SlurmctldHost is printed as one line for each controller.
 _SHOWN = """
@@ -25,7 +28,8 @@ _SHOWN = """
     CliFilterPlugins ClusterName CommunicationParameters CompleteWait CpuFreqDef
     CpuFreqGovernors CredType DataParserParameters DebugFlags DefMemPerNode
     DefRuntimePlugin DependencyParameters DisableRootJobs EioTimeout EnforcePartLimits
-    EpilogMsgTime FairShareDampeningFactor FederationParameters FirstJobId GresTypes
+    Epilog EpilogMsgTime EpilogSlurmctld EpilogTimeout FairShareDampeningFactor
+    FederationParameters FirstJobId GresTypes
     GpuFreqDef GroupUpdateForce GroupUpdateTime HASH_VAL HashPlugin HealthCheckInterval
     HealthCheckNodeState HealthCheckProgram HealthCheckTimeout HttpParserType InactiveLimit
     InteractiveStepOptions JobAcctGatherFrequency JobAcctGatherType JobAcctGatherParams
@@ -42,7 +46,8 @@ _SHOWN = """
     PriorityMaxAge PriorityType PriorityUsageResetPeriod PriorityWeightAge
     PriorityWeightAssoc PriorityWeightFairShare PriorityWeightJobSize
     PriorityWeightPartition PriorityWeightQOS PriorityWeightTRES PrivateData ProctrackType
-    PrologEpilogTimeout PrologFlags PropagatePrioProcess PropagateResourceLimits
+    Prolog PrologEpilogTimeout PrologSlurmctld PrologTimeout PrologFlags
+    PropagatePrioProcess PropagateResourceLimits
     PropagateResourceLimitsExcept RebootProgram ReconfigFlags RequeueExit RequeueExitHold
     ResumeFailProgram ResumeProgram ResumeRate ResumeTimeout ResvEpilog ResvOverRun
     ResvProlog ReturnToService SchedulerParameters SchedulerTimeSlice SchedulerType
@@ -63,9 +68,21 @@ _SHOWN = """
 
 # Numbers and booleans that print without a unit or as 0 and 1.
 _BARE = ("EioTimeout", "PrologEpilogTimeout", "EpilogTimeout", "PrologTimeout")
+# Shown only where they are set, programs with a number each as there may be several.
+_PROGRAMS = ("Epilog", "EpilogSlurmctld", "Prolog", "PrologSlurmctld")
+_OWN_TIMEOUTS = ("EpilogTimeout", "PrologTimeout")
 _AS_DIGIT = ("JobFileAppend", "JobRequeue", "KillOnBadExit", "GroupUpdateForce")
 # Flags that print in Slurm's order, not in the file's.
 _IN_TABLE_ORDER = ("AccountingStorageEnforce", "AccountingStoreFlags", "PrivateData")
+_GATHERS = {
+    "acct_gather_energy/ipmi": "EnergyIPMI",
+    "acct_gather_interconnect/ofed": "InfinibandOFED",
+    "acct_gather_interconnect/sysfs": "Sysfs",
+    "acct_gather_profile/hdf5": "ProfileHDF5",
+    "acct_gather_profile/influxdb": "ProfileInfluxDB",
+}
+"""Plugins, and how the names of their keys in acct_gather.conf begin."""
+_SECRETS = ("Pass", "Password")
 _WHEN_EMPTY = {
     "AccountingStorageEnforce": "none",
     "CpuFreqDef": "Unknown",
@@ -85,6 +102,7 @@ def config_lines(
     hash_matches: bool = True,
     user_id: Callable[[str], int],
     cgroup: CgroupConf | None = None,
+    gather: AcctGatherConf | None = None,
 ) -> list[str]:
     """Return the lines between the heading and the state of the controllers.
 
@@ -92,7 +110,8 @@ def config_lines(
         version: what ``SLURM_VERSION`` shows.
         boot_time: when the controller started, as text.
         user_id: user name to uid, for ``SlurmUser = slurm(999)``.
-        cgroup: shown as a separate section unless its plugin is disabled.
+        cgroup: a section of its own where some plugin uses control groups.
+        gather: a section of its own where some plugin has keys in acct_gather.conf.
     """
     special = {
         "BOOT_TIME": boot_time,
@@ -115,12 +134,55 @@ def config_lines(
                 lines.append(_line(f"SlurmctldHost[{index}]", str(host)))
         elif name in ("DefMemPerNode", "MaxMemPerNode"):
             lines.append(_memory(conf, name.removesuffix("PerNode")))
+        elif name in _PROGRAMS or name in _OWN_TIMEOUTS:
+            lines += _where_set(conf, name)
         else:
             key = PARAMETER_TABLE.find(name)
             assert key is not None, name
             lines.append(_line(name, shown_value(conf, key)))
-    if cgroup is not None and cgroup.cgroup_plugin != "disabled":
+    gathering = gather_lines(conf, gather) if gather is not None else []
+    if gathering:
+        lines += ["", "Account Gather Configuration:", *gathering]
+    if cgroup is not None and cgroup.cgroup_plugin != "disabled" and _uses_cgroups(conf):
         lines += ["", "Cgroup Support Configuration:", *cgroup_lines(cgroup)]
+    return lines
+
+
+def _where_set(conf: SlurmConf, name: str) -> list[str]:
+    """Return the lines of a key that is not shown by default."""
+    key = PARAMETER_TABLE.find(name)
+    assert key is not None, name
+    value = getattr(conf, key.attribute)
+    if name in _OWN_TIMEOUTS:
+        return [_line(name, str(value))] if value != conf.prolog_epilog_timeout else []
+    paths = value if isinstance(value, tuple) else (value,) if value else ()
+    return [_line(f"{name}[{number}]", path) for number, path in enumerate(paths)]
+
+
+def _uses_cgroups(conf: SlurmConf) -> bool:
+    plugins = (conf.proctrack_type, conf.job_acct_gather_type, *conf.task_plugin)
+    return any(plugin.endswith("/cgroup") for plugin in plugins)
+
+
+def gather_lines(conf: SlurmConf, gather: AcctGatherConf) -> list[str]:
+    """Return the keys of acct_gather.conf that a plugin uses, in alphabetical order.
+
+    Passwords are not shown: every user may ask for the configuration.
+    """
+    plugins = (
+        conf.acct_gather_energy_type,
+        conf.acct_gather_profile_type,
+        *conf.acct_gather_interconnect_type,
+    )
+    leads = tuple(lead for plugin, lead in _GATHERS.items() if plugin in plugins)
+    lines = []
+    for key in sorted(ACCT_GATHER, key=lambda key: key.name):
+        if not key.name.startswith(leads) or not leads:
+            continue
+        value = getattr(gather, key.attribute)
+        hidden = key.name.endswith(_SECRETS) and value
+        text = "(hidden)" if hidden else str(value) if key.kind == "seconds" else _plain(key, value)
+        lines.append(_line(key.name, text))
     return lines
 
 
@@ -130,7 +192,7 @@ def cgroup_lines(cgroup: CgroupConf) -> list[str]:
     for key in sorted(CGROUP, key=lambda key: key.name):
         value = getattr(cgroup, key.attribute)
         if key.kind == "percent":
-            text = f"{value}.0%"
+            text = f"{value:.1f}%"
         elif key.kind == "mem_mib":
             text = f"{value}MB"
         elif key.name == "SystemdTimeout":

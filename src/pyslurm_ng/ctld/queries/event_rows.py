@@ -12,7 +12,7 @@ from pyslurm_ng.base.job_ids import MOST_STEPS, JobIdError, parse_job_id
 from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.ctld.job_filter import TOO_MANY, job_id_text
 from pyslurm_ng.ctld.queries.job_fields import nodes_text
-from pyslurm_ng.ctld.queries.private_data import Audience
+from pyslurm_ng.ctld.rules.private_data import Audience
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, node_state
 from pyslurm_ng.model.job import NO_STEPS, Job, JobRequest

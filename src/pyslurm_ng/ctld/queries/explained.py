@@ -15,6 +15,7 @@ from pyslurm_ng.ctld.queries.job_fields import dependency_text, first_partition
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.assoc import Limits
+from pyslurm_ng.model.buffer import BufferState
 from pyslurm_ng.model.cluster import Cluster, het_components
 from pyslurm_ng.model.job import SUSPENDED_BY_GANG, Dependency, Job, is_completing, limit_end_us
 from pyslurm_ng.model.license_server import license_counts
@@ -239,7 +240,23 @@ def _waits_for(cluster: Cluster, soft: Soft, job: Job, now_us: int, sees: Sees) 
     lines += _licenses(cluster, job, now_us, sees, is_short=is_short)
     lines += _reservations(cluster, job, now_us)
     lines += _nodes_away(cluster, job)
+    lines += _burst_buffer(cluster, job)
     return lines
+
+
+def _burst_buffer(cluster: Cluster, job: Job) -> list[str]:
+    """Return how far the burst buffer of a job is that has to be staged in before it starts."""
+    buffer = cluster.buffers.get(job.job_id)
+    if buffer is None or not cluster.waits_for_buffer(job.job_id):
+        return []
+    if buffer.state == BufferState.STAGING_IN:
+        return ["its burst buffer is being staged in"]
+    if buffer.state == BufferState.PENDING:
+        room = f"room of {buffer.size} in pool {buffer.pool}" if buffer.pool else "its turn"
+        if job.array_job_id:
+            room += ", or until tasks of its array that have theirs begin"
+        return [f"its burst buffer waits for {room}"]
+    return ["the burst buffer of its run before is being torn down"]
 
 
 def _lost_runs(job: Job) -> list[str]:

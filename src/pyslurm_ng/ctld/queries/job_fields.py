@@ -24,10 +24,10 @@ from pyslurm_ng.base.numbers import (
 )
 from pyslurm_ng.base.request_words import exclusive_word
 from pyslurm_ng.base.tres import format_tres
-from pyslurm_ng.ctld.job_filter import elapsed_us
 from pyslurm_ng.ctld.rules.submission.feasible import most_cpus_of_a_node
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import amounts, task_ranges
+from pyslurm_ng.model.buffer import BUFFER_STATES, BufferState
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.gres_parts import held_parts
 from pyslurm_ng.model.ids import STEP_INTERACTIVE
@@ -219,7 +219,10 @@ def _why_it_waits(cluster: Cluster, soft: Soft, job: Job) -> tuple[int, str, int
     job_id = job.job_id
     if not reason:
         wait = soft.reason.get(job_id)
-        if wait is not None:
+        if job_id in cluster.buffers and cluster.waits_for_buffer(job_id):
+            is_staging = cluster.buffers[job_id].state == BufferState.STAGING_IN
+            reason = Reason.BurstBufferStageIn if is_staging else Reason.BurstBufferResources
+        elif wait is not None:
             reason, text = int(wait.reason), wait.shown
     start_us = soft.expected_start_us.get(job_id, 0)
     if not start_us and (reason == Reason.BeginTime or job.begin_us > cluster.time_us):
@@ -276,9 +279,8 @@ def detail_values(cluster: Cluster, job: Job, tracked: Sequence[str], exempt_s: 
         "array_count": job.array_count,
         "batch_host": batch_node.spec.name if batch_node is not None and job.script_hash else "",
         "failed_node": job.failed_node,
-        "comment": job.comment,
-        "admin_comment": job.admin_comment,
-        "system_comment": job.system_comment,
+        **_notes(job),
+        "burst_buffer_state": buffer_state(cluster, job),
         "licenses_alloc": job.licenses_alloc,
         "tres_alloc": format_tres(allocated),
         "tres_req": requested_text(
@@ -292,7 +294,7 @@ def detail_values(cluster: Cluster, job: Job, tracked: Sequence[str], exempt_s: 
         "gres_alloc": _gres_total(job),
         "het_job_ids": _het_ids(cluster, job),
         "kill_us": job.kill_us,
-        "elapsed_before_us": elapsed_us(job, job.suspend_us) if job.suspend_us else 0,
+        "elapsed_before_us": _elapsed_before_us(job),
         "job_cpus_per_node": [alloc.charged_cpus for alloc in job.nodes],
         "request_flags": request.flags | _shown_flags(job),
         **_wanted(request),
@@ -355,6 +357,28 @@ def requested_text(
             _tres_texts.clear()
         _tres_texts[key] = text
     return text
+
+
+def _elapsed_before_us(job: Job) -> int:
+    """Return how long a job had run when it was last suspended, also after it was resumed."""
+    if not job.suspend_us:
+        return 0
+    return max(0, job.suspend_us - job.start_us - job.suspended_us)
+
+
+def _notes(job: Job) -> Values:
+    """Return the comments of a job."""
+    return {
+        "comment": job.comment,
+        "admin_comment": job.admin_comment,
+        "system_comment": job.system_comment,
+    }
+
+
+def buffer_state(cluster: Cluster, job: Job) -> str:
+    """Return how far a job's burst buffer is, "" if it has none."""
+    buffer = cluster.buffers.get(job.job_id)
+    return BUFFER_STATES[buffer.state] if buffer is not None else ""
 
 
 def dependency_text(cluster: Cluster, terms: Sequence[Dependency], is_any: bool) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from heapq import nsmallest
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -26,8 +27,8 @@ from pyslurm_ng.ctld.queries.job_fields import (
     nodes_text,
     soft_values,
 )
-from pyslurm_ng.ctld.queries.private_data import Audience
 from pyslurm_ng.ctld.records import RecordCache, array_head, elements
+from pyslurm_ng.ctld.rules.private_data import Audience
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import amounts
 from pyslurm_ng.model.cluster import Cluster
@@ -73,15 +74,17 @@ def show_jobs(
         records=records,
         cluster_name=cluster.cluster_name,
         last_update_us=cluster.time_us,
+        next_job=_next_page(cluster, request, audience),
     )
 
 
 # What squeue asks for when no option says otherwise.
-_LIVE_FILTERS = (JobFilter(states=[0, 1, 2], state_flags=int(JobFlag.COMPLETING)),)
+_LIVE_FLAGS = JobFlag.COMPLETING | JobFlag.STAGE_OUT
+_LIVE_FILTERS = (JobFilter(states=[0, 1, 2], state_flags=int(_LIVE_FLAGS)),)
 
 
 def _wants_live(request: ShowJobs, audience: Audience) -> bool:
-    is_brief = not request.flags & SHOW_DETAIL
+    is_brief = not (request.flags & SHOW_DETAIL or request.most)
     return is_brief and audience.sees_all_jobs and request.filter in _LIVE_FILTERS
 
 
@@ -104,7 +107,7 @@ def packing(
         return _pack_named(cluster, soft, conf, request.filter.jobs, detailed=detailed)
     if _candidate_count(cluster, request) <= (_DETAILED_SLICE if detailed else _MANY_WAITING):
         return None
-    return _pack_wanted(cluster, soft, conf, request, detailed=detailed)
+    return _pack_wanted(cluster, soft, conf, request, audience, detailed=detailed)
 
 
 def _catch_up(cluster: Cluster, soft: Soft) -> Iterator[None]:
@@ -141,13 +144,19 @@ def _pack_named(
 
 
 def _pack_wanted(
-    cluster: Cluster, soft: Soft, conf: SlurmConf, request: ShowJobs, *, detailed: bool
+    cluster: Cluster,
+    soft: Soft,
+    conf: SlurmConf,
+    request: ShowJobs,
+    audience: Audience,
+    *,
+    detailed: bool,
 ) -> Iterator[None]:
     """Pack the records of the jobs that can agree, which are listed only once it is their turn.
 
     A user may let thousands of these wait, and each list would be as long as the job table.
     """
-    job_ids = [job.job_id for job in _candidates(cluster, request)]
+    job_ids = [job.job_id for job in _candidates(cluster, request, audience)]
     yield from _pack_all(cluster, soft, conf, job_ids, detailed=detailed)
 
 
@@ -171,6 +180,7 @@ _MANY_WAITING = 2000
 _SLICE = 1500  # brief records packed in one go: 10 ms, or a fifth of that after a pass
 _DETAILED_SLICE = 300
 _FEW_IDS = 16  # found twice in no time
+_LONGEST_GAP = 1000  # ids without a job that are counted through before all jobs are looked at
 
 
 def live_records(cluster: Cluster, soft: Soft) -> dict[int, bytes]:
@@ -196,7 +206,8 @@ def _begin_live(cluster: Cluster, soft: Soft) -> None:
     cache = soft.records
     if cache.live_generation < 0:
         cache.live.clear()
-        cache.stale = dict.fromkeys((*cluster.job_index.pending, *cluster.job_index.active))
+        index = cluster.job_index
+        cache.stale = dict.fromkeys((*index.pending, *index.active, *cluster.buffers))
         cache.live_generation = soft.plan_generation
 
 
@@ -229,10 +240,10 @@ def _pack_live(cluster: Cluster, soft: Soft, stale: Iterable[int], tails: Tails)
     cache = soft.records
     live, fixed_parts = cache.live, cache.jobs
     for job_id in stale:
-        if job_id not in cluster.job_index.pending and job_id not in cluster.job_index.active:
+        job = cluster.jobs.get(job_id)
+        if job is None or (job_id in cluster.job_index.ended and not job.flags & _LIVE_FLAGS):
             live.pop(job_id, None)
             continue
-        job = cluster.jobs[job_id]
         try:
             fixed = fixed_parts.get(job_id)
             if fixed is None:
@@ -272,7 +283,7 @@ def _selected(
         elif request.strict and (unknown or (parts and not seen)):
             return Reject(Errno.ESLURM_INVALID_JOB_ID)
         return [(job, tasks) for job, tasks in seen if test(job)]
-    jobs = _candidates(cluster, request)
+    jobs = _candidates(cluster, request, audience)
     no_test = test is job_filter.everyone
     if audience.sees_all_jobs:
         return ((job, ()) for job in jobs if no_test or test(job))
@@ -291,25 +302,62 @@ def _is_part_of_known(cluster: Cluster, text: str, audience: Audience) -> bool:
     return any(audience.sees_job(job) for job, _ in whole)
 
 
-def _candidates(cluster: Cluster, request: ShowJobs) -> Iterator[Job]:
+def _candidates(cluster: Cluster, request: ShowJobs, audience: Audience) -> Iterator[Job]:
     """Return the jobs that can agree, by the narrowest index."""
-    job_filter = request.filter
     jobs = cluster.jobs
-    if job_filter.uids:
-        return (
-            jobs[job_id]
-            for uid in job_filter.uids
-            for job_id in cluster.job_index.by_user.get(uid, ())
-        )
+    if request.most:
+        return (jobs[job_id] for job_id in _page(cluster, request, audience))
+    if request.filter.uids:
+        return (jobs[job_id] for job_id in _ids_of_users(cluster, request))
     return iter(jobs.values())
 
 
+def _ids_of_users(cluster: Cluster, request: ShowJobs) -> Iterator[int]:
+    of_user = cluster.job_index.by_user
+    return (job_id for uid in request.filter.uids for job_id in of_user.get(uid, ()))
+
+
 def _candidate_count(cluster: Cluster, request: ShowJobs) -> int:
-    """Return how many `_candidates` there are."""
+    """Return how many `_candidates` there are, or how many there may be on a page."""
+    count = len(cluster.jobs)
     if request.filter.uids:
         of_user = cluster.job_index.by_user
-        return sum(len(of_user.get(uid, ())) for uid in request.filter.uids)
-    return len(cluster.jobs)
+        count = sum(len(of_user.get(uid, ())) for uid in request.filter.uids)
+    return min(count, request.most) if request.most else count
+
+
+def _page(cluster: Cluster, request: ShowJobs, audience: Audience) -> list[int]:
+    """Return the lowest ids above `after_job` of jobs that the caller may see, `most` of them.
+
+    They are found by counting up, since most ids of a long list are next to each other. An id that
+    is hidden is as one that is missing: the caller learns where the next page begins.
+    """
+    jobs, most, at = cluster.jobs, request.most, request.after_job
+    sees = None if audience.sees_all_jobs else audience.sees_job
+    if request.filter.uids:
+        of_users = {i for i in _ids_of_users(cluster, request) if i > at}
+        return nsmallest(most, (i for i in of_users if sees is None or sees(jobs[i])))
+    page: list[int] = []
+    missing = 0
+    while len(page) < most:
+        at += 1
+        if at in jobs and (sees is None or sees(jobs[at])):
+            page.append(at)
+            missing = 0
+        elif missing == _LONGEST_GAP:
+            rest = (i for i in jobs if i > at and (sees is None or sees(jobs[i])))
+            return page + nsmallest(most - len(page), rest)
+        else:
+            missing += 1
+    return page
+
+
+def _next_page(cluster: Cluster, request: ShowJobs, audience: Audience) -> int:
+    """Return the id after which the next page begins; 0 where there is none."""
+    if not request.most or request.filter.jobs:
+        return 0
+    page = _page(cluster, request, audience)
+    return page[-1] if len(page) == request.most else 0
 
 
 def _records(
@@ -377,6 +425,7 @@ STEP_FIELDS = [
     "std_err",
     "submit_line",
     "container",
+    "container_id",
     "cwd",
     "ports",
     "sluid",
@@ -405,6 +454,9 @@ def show_steps(
             return named
         job_ids = {job.job_id for job, _ in named[0]}
         asked_for = {job_id: asked_for[job_id] for job_id in asked_for if job_id in job_ids}
+    on_nodes = job_filter.node_ids(cluster, request.filter.nodes)
+    if isinstance(on_nodes, Reject):
+        return on_nodes
     tracked = conf.tracked_tres()
     records = []
     for job_id, step_ids in asked_for.items():
@@ -413,6 +465,8 @@ def show_steps(
             continue
         for step in _steps_in_order(job):
             if -1 not in step_ids and step.step_id not in step_ids:
+                continue
+            if on_nodes and not any(alloc.node_id in on_nodes for alloc in step.nodes):
                 continue
             try:
                 records.append(elements_of_step(cluster, job, step, tracked))
@@ -483,6 +537,7 @@ def elements_of_step(cluster: Cluster, job: Job, step: Step, tracked: tuple[str,
         step.std_err,
         step.submit_line,
         step.container,
+        step.container_id,
         step.cwd,
         fold_numbers(step.ports),
         sluid_text(job.sluid),

@@ -11,9 +11,9 @@ from pyslurm_ng.base.numbers import INFINITE, NO_VAL, SHOW_ALL, SHOW_FUTURE
 from pyslurm_ng.base.tres import format_tres
 from pyslurm_ng.ctld.node_tenants import blocked_nodes, tenant_of_node
 from pyslurm_ng.ctld.queries.job_fields import ids_of_mask
-from pyslurm_ng.ctld.queries.private_data import Audience
 from pyslurm_ng.ctld.records import array_head, elements, record
 from pyslurm_ng.ctld.rules.nodes.node_names import find_nodes
+from pyslurm_ng.ctld.rules.private_data import Audience
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import amounts
 from pyslurm_ng.model.cluster import Cluster, node_state
@@ -322,13 +322,17 @@ def _with_sockets(text: str, resources: tuple[NodeGres, ...], per_socket: int) -
 
 
 def gres_used_text(cluster: Cluster, node: Node) -> str:
-    """Return GresUsed: `gpu:a100:2(IDX:0-1)`, `gpu:0(IDX:N/A)`, `r1:1`."""
+    """Return GresUsed: `gpu:a100:2(IDX:0-1)`, `gpu:(null):0(IDX:N/A)`, `gpu:1`, `r1:1`.
+
+    As in Slurm, devices without a type have their numbers here only if they are near some cores.
+    """
     use = cluster.node_index.use[node.node_id]
     words = []
     for gres in spec_with_facts(node).gres:
         key = f"{gres.name}:{gres.type}"
         count = use.gres_count.get(key, 0) if is_consumed(gres) else 0
-        name = key if gres.type else gres.name
+        has_numbers = bool(gres.type or any(gres.cores))
+        name = f"{gres.name}:{gres.type or '(null)'}" if has_numbers else gres.name
         mask = use.gres.get(key, 0)
         text = f"{name}:{count}"
         if is_part(gres.name):
@@ -338,7 +342,7 @@ def gres_used_text(cluster: Cluster, node: Node) -> str:
                 if whole
             )
             text += f"({','.join(shares)})"
-        elif gres.name == "gpu" or gres.files or mask:
+        elif has_numbers and (gres.name == "gpu" or gres.files or mask):
             size = (mask.bit_length() + 7) // 8
             text += f"(IDX:{ids_of_mask(mask.to_bytes(size, 'little')) or 'N/A'})"
         words.append(text)

@@ -9,7 +9,7 @@ import msgspec
 from pyslurm_ng.base.errors import Reject
 from pyslurm_ng.base.sluid import sluid_text
 from pyslurm_ng.ctld import job_filter
-from pyslurm_ng.ctld.queries.private_data import Audience
+from pyslurm_ng.ctld.rules.private_data import Audience
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.sched.frame.job_records import Waiting

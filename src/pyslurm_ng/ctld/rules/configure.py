@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.base.tres import NodeGres as ConfGres
 from pyslurm_ng.conf.node_lines import NodeConf
@@ -75,7 +77,10 @@ def configure(
             time_us=now_us,
             cluster_name=conf.cluster_name,
             nodes=(
-                *(node_spec(node, is_special_first=is_special_first) for node in conf.nodes),
+                *(
+                    _with_host(cluster, node_spec(node, is_special_first=is_special_first))
+                    for node in conf.nodes
+                ),
                 *(node.spec for node in dynamic),
             ),
             partitions=tuple(partitions),
@@ -91,6 +96,15 @@ def configure(
         )
     )
     return events
+
+
+def _with_host(cluster: Cluster, spec: NodeSpec) -> NodeSpec:
+    """Return a node of slurm.conf with the host that it has taken, if it has taken one."""
+    node_id = cluster.node_index.by_name.get(spec.name)
+    node = cluster.nodes[node_id] if node_id is not None else None
+    if node is None or not node.flags & NodeFlag.DYNAMIC_FUTURE:
+        return spec
+    return replace(spec, hostname=node.spec.hostname, addr=node.spec.addr)
 
 
 def _no_longer_dynamic(cluster: Cluster, named: set[str], now_us: int) -> list[ev.AnyEvent]:

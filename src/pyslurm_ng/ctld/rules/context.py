@@ -42,12 +42,18 @@ class Caller(Struct, frozen=True):
 
 
 class Context(Struct, frozen=True):
-    """One decision's surroundings: configuration, the time and the caller."""
+    """One decision's surroundings: configuration, the time and the caller.
+
+    Attributes:
+        recent_submissions: jobs that the caller has submitted within the last hour, where
+            job_submit/throttle needs it.
+    """
 
     conf: SlurmConf
     now_us: int
     caller: Caller
     calendar: Calendar = UTC
+    recent_submissions: int = 0
 
 
 class Decision(Struct, frozen=True):

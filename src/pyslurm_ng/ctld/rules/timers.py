@@ -23,6 +23,7 @@ from pyslurm_ng.ctld.rules.queue import dependency
 from pyslurm_ng.ctld.rules.rule_faults import Spared, raise_it, sparing
 from pyslurm_ng.ctld.rules.starts import gang, preempt
 from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.buffer import BufferState
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job, is_completing, limit_end_us
 from pyslurm_ng.model.states import JobState, NodeFlag, NodeState, Reason
@@ -312,7 +313,9 @@ def purge(cluster: Cluster, conf: SlurmConf, now_us: int) -> list[ev.AnyEvent]:
             job_id in cluster.job_index.dependents
             or job.array_job_id in cluster.job_index.dependents
         )
-        if waited_for or _array_lives(cluster, job):
+        buffer = cluster.buffers.get(job_id)
+        has_buffer = buffer is not None and buffer.state != BufferState.COMPLETE
+        if waited_for or has_buffer or _array_lives(cluster, job):
             continue
         old_ids.append(job_id)
     return [ev.JobPurged(time_us=now_us, job_ids=tuple(old_ids))] if old_ids else []

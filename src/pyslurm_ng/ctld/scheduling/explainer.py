@@ -13,8 +13,8 @@ from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld import job_filter
 from pyslurm_ng.ctld.queries.explained import explained
-from pyslurm_ng.ctld.queries.private_data import Audience
 from pyslurm_ng.ctld.rules.context import Caller, Context
+from pyslurm_ng.ctld.rules.private_data import Audience
 from pyslurm_ng.ctld.rules.submission import submit
 from pyslurm_ng.ctld.scheduling.job_history import JobHistory, read_history
 from pyslurm_ng.ctld.scheduling.questions import MOST_AT_ONCE, Questions, time_limit

@@ -34,6 +34,7 @@ from pyslurm_ng.base.units import format_minutes_short, plural
 from pyslurm_ng.journal.segment import JournalError, SegmentReader, list_segments
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.batches import decode_batch
+from pyslurm_ng.model.buffer import BUFFER_STATES
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.states import JobFlag, JobState, Reason
 
@@ -187,6 +188,8 @@ class _Reader:
             return "put back into the queue" + (", held" if event.priority == 0 else "")
         if isinstance(event, ev.LostRunsChanged):
             return _lost_runs_text(event)
+        if isinstance(event, ev.BufferChanged) and event.buffer is not None:
+            return f"its burst buffer is {BUFFER_STATES[event.buffer.state]}"
         return _PLAIN.get(type(event), "")
 
     def _has_ended(self) -> bool:

@@ -18,6 +18,8 @@ from pyslurm_ng.sched.frame.policy import Policy
 from pyslurm_ng.sched.frame.snapshot import Snapshot, snapshot
 from pyslurm_ng.sched.limits.account_checks import AccountWatch
 
+_MANY = 2000  # records: 20 ms
+
 
 class PassInput:
     """Keeps views, limits and run times of before, and puts snapshots together."""
@@ -40,11 +42,34 @@ class PassInput:
         self._account_watch = AccountWatch()
         self._history: History | None = None
 
-    def look(self, policy: Policy, now_us: int) -> Snapshot:
-        """Return what a pass under this policy sees."""
+    def catch_up(self, policy: Policy, then: Callable[[], None]) -> bool:
+        """Make the records of a long queue in slices, if none is known, and call `then`.
+
+        After a start all of them are wanted at once: that took seconds, in which nobody was heard.
+
+        Returns:
+            Whether there are so many; else nothing is done.
+        """
+        self._heed(policy)
+        if self._views.begin(self._cluster) < _MANY or self._is_freshening:
+            return False
+        self._is_freshening = True
+
+        def work() -> Iterator[None]:
+            yield from self._freshen()
+            then()
+
+        self._slices.run(work())
+        return True
+
+    def _heed(self, policy: Policy) -> None:
         self._views.foresee(self._foresight(policy))
         self._views.heed_preemption(bool(policy.preempt_by))
         self._views.heed_over_run(policy.over_run_us)
+
+    def look(self, policy: Policy, now_us: int) -> Snapshot:
+        """Return what a pass under this policy sees."""
+        self._heed(policy)
         view = snapshot(self._cluster, now_us, self._views)
         limits = self.limits(policy, now_us)
         if limits is None and not self._soft.fairshare:

@@ -26,6 +26,7 @@ from pyslurm_ng.ctld.slices import Slices
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.buffer import BufferState
 from pyslurm_ng.sched.backfill.blame import Blame, blame
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.measures import Limits
@@ -75,6 +76,8 @@ def _makes_due(event: ev.AnyEvent) -> bool:
     if isinstance(event, ev.JobSubmitted):
         # A held job, or one that must wait for its time or others, changes nothing for now.
         return event.priority != 0 and event.eligible_us != 0
+    if isinstance(event, ev.BufferChanged):
+        return event.buffer is not None and event.buffer.state == BufferState.STAGED_IN
     return isinstance(event, _MAKES_DUE)
 
 
@@ -254,6 +257,8 @@ class Scheduler:
     def _begin(self) -> None:
         if self._is_running or self._is_stopped or not self._is_due:
             return
+        if self._input.catch_up(self.policy, self._begin):
+            return  # it is still due
         self._is_due = False
         if not self._writer.cluster.job_index.pending:
             self._resume()
@@ -345,7 +350,8 @@ class Scheduler:
             self._former.clear()
         if is_live_behind(self._writer.cluster, self._soft):
             self._slices.run(refresh_live(self._writer.cluster, self._soft))
-        # Passes over a long queue must leave the thread half of the time, the loop four fifths.
+        # Passes over a long queue leave the thread half of the time, the loop four fifths; after
+        # passes of more than a second, jobs would wait longer than that is worth.
         pause_s = max(outcome.took_us, 4 * self._snapshot_us) / 1e6
         self._pause_s = 0.0 if pause_s < _SHORT_PASS_S else min(pause_s, _LONGEST_PAUSE_S)
         plan, now_us = outcome.plan, self._edges.now_us()

@@ -1,8 +1,8 @@
-"""Images that need no registry: a directory, or a tar file of a root file system or of `save`.
+"""Images: directories, tar and squashfs files, what `docker save` writes, names of registries.
 
-A tar file is unpacked once for a step on its node. All is done with the rights of the task's user,
-so a hostile image can harm only the files of the user who chose it; paths that lead out of the
-image are refused all the same.
+What is no directory is unpacked once for a step on its node. All is done with the rights of the
+task's user, so a hostile image can harm only the files of the user who chose it; paths that lead
+out of the image are refused all the same.
 """
 
 import fcntl
@@ -13,6 +13,7 @@ import tarfile
 import zlib
 
 from pyslurm_ng.d.container.bundle import MOST_BYTES, ContainerError
+from pyslurm_ng.d.container.image_programs import is_squashfs, make_squashfs, pull, unpack_squashfs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ class Image:
     """A root file system: `path`, `settings` (as an image's Config), whether it is a copy of ours.
 
     Args:
-        source: a directory or tar file.
-        store: where a tar file is unpacked, if it is not there yet.
+        source: a directory, a file, or the name of an image of a registry.
+        store: where what is no directory is unpacked, if it is not there yet.
         needs_copy: whether a directory is copied there, too.
     """
 
@@ -43,11 +44,6 @@ class Image:
         self.path = source
         if not self.is_copy:
             return
-        if not is_folder and not os.path.isfile(source):
-            problem = "no such file or directory" if source else "no image"
-            if "/" not in source.partition(":")[0] or "://" in source:
-                problem = "only a path of a directory or tar file can be used, not a registry"
-            raise ContainerError(f"--container-image={source}: {problem}")
         self.path = f"{store}/rootfs"
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         lock = os.open(f"{store}/.lock", flags, 0o600)
@@ -58,8 +54,7 @@ class Image:
                 if is_folder:
                     shutil.copytree(source, self.path, symlinks=True)
                 else:
-                    os.mkdir(self.path)
-                    self._unpack(source)
+                    self._unpack(source if os.path.isfile(source) else pull(source, store))
                 with open(f"{store}/unpacked", "w") as file:
                     json.dump(self.settings, file)
             with open(f"{store}/unpacked") as file:
@@ -70,6 +65,13 @@ class Image:
             os.close(lock)
 
     def _unpack(self, source: str) -> None:
+        if os.path.isdir(source):
+            os.rename(source, self.path)
+            return
+        if is_squashfs(source):
+            unpack_squashfs(source, self.path)
+            return
+        os.mkdir(self.path)
         with tarfile.open(source) as archive:
             names = {member.name for member in archive if member.isfile()}
             if "manifest.json" in names:
@@ -159,9 +161,13 @@ def _is_folder(path: str) -> bool:
 
 
 def save(root: str, target: str) -> None:
-    """Write a root file system into a tar file. Raises ContainerError."""
+    """Write a root file system into a tar or squashfs file. Raises ContainerError."""
     partial = f"{target}.{os.getpid()}"
     try:
+        if target.endswith((".sqsh", ".sqfs", ".squashfs")):
+            make_squashfs(root, partial)
+            os.rename(partial, target)
+            return
         with tarfile.open(partial, "x:gz" if target.endswith((".gz", ".tgz")) else "x") as archive:
             for name in sorted(os.listdir(root)):
                 archive.add(os.path.join(root, name), arcname=name)

@@ -4,7 +4,9 @@ Whoever owns the directory of a container's files decides what the container run
 its user.
 """
 
+import contextlib
 import os
+import shutil
 import stat
 import tempfile
 
@@ -64,6 +66,20 @@ def own_place(folder: str, name: str) -> str:
         return usual
     except FileExistsError:
         return usual if is_own(usual) else tempfile.mkdtemp(prefix=f"{name}.", dir=folder)
+
+
+def remove_own(path: str) -> None:
+    """Remove a directory of this user's, also where it holds directories that nobody may enter.
+
+    The kernel makes such a one for each overlay, and programs may. What cannot be removed stays.
+    """
+    for above, names, _ in os.walk(path):
+        for name in names:
+            inner = f"{above}/{name}"
+            with contextlib.suppress(OSError):  # it is somebody else's
+                if not os.path.islink(inner):
+                    os.chmod(inner, 0o700)
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def _is_open(status: os.stat_result) -> bool:

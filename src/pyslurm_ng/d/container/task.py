@@ -34,7 +34,7 @@ from pyslurm_ng.d.container.bundle import (
     without_hooks,
 )
 from pyslurm_ng.d.container.image_task import ImageTask
-from pyslurm_ng.d.container.own_directory import make_own
+from pyslurm_ng.d.container.own_directory import make_own, remove_own
 from pyslurm_ng.d.container.patterns import expand, expand_path
 from pyslurm_ng.kernels.process import become_subreaper, spawn
 
@@ -95,7 +95,7 @@ class _Task:
                     image_task.leave()
         finally:
             if not self._oci.get("DisableCleanup"):
-                shutil.rmtree(self._spool, ignore_errors=True)
+                remove_own(self._spool)
         if os.WIFSIGNALED(status):
             number = os.WTERMSIG(status)
             signal(number, SIG_DFL)

@@ -9,6 +9,7 @@ import msgspec
 
 from pyslurm_ng import __version__
 from pyslurm_ng.d.host import sensors
+from pyslurm_ng.d.host.gres import without_missing
 from pyslurm_ng.d.node.local_node import LocalNode, boot_clock_us
 from pyslurm_ng.d.node.setup import Options
 from pyslurm_ng.d.steps.step_runner import StepKey
@@ -60,7 +61,7 @@ class Registration:
             threads_per_core=threads,
             real_memory_mib=memory,
             tmp_disk_mib=disk,
-            gres=setup.node.devices,
+            gres=without_missing(setup.node.devices),
             boot_id=options.boot_id or host.boot_id,
             boot_us=host.boot_us,
             daemon_start_us=self._started_us,

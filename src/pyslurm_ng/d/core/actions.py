@@ -27,6 +27,8 @@ class RunEpilog:
     job_id: int
     attempt: int
     credential: nm.JobCredential | None
+    exit_code: int = 0
+    derived_exit_code: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,12 +39,15 @@ class JobHere:
     steps_wait: list[tuple[int, nm.JobCredential]] = field(default_factory=list)
     prepares: list[int] = field(default_factory=list)  # duties to settle after the prolog
     terminate_duty: int = -1  # 0: without a duty; -1: not ordered
+    statuses: tuple[int, int] = (0, 0)  # wait statuses of the job and its worst step, as ordered
     since_us: int = 0  # when it came here, by the boot clock; 0: not known
     epilog: str = "none"
     stuck: set[int] = field(default_factory=set)  # steps that outlive SIGKILL, as reported
     is_suspended: bool = False
     signed: bytes = b""  # the credential as it came, until the extern step begins
     had_extern: bool = False  # its extern step was begun
+    # Ends of steps, by step id, that their step manager does not have yet.
+    untold: dict[int, nm.StepEnded] = field(default_factory=dict)
     later: JobHere | None = None  # the attempt that begins when nothing of this one is left
 
     @property
@@ -188,6 +191,12 @@ class NodeCore:
             self.newest_job_id = job_id
 
     # Reports ----------------------------------------------------------------------------------
+
+    def told(self, report: nm.StepEnded) -> None:
+        """Take it that a step manager has the end of a step, and tells the controller."""
+        job = self.attempt(report.job_id, report.attempt)
+        if job is not None:
+            job.untold.pop(report.step_id, None)
 
     def drain(self, reason: str) -> None:
         """Ask for no further jobs, unless that is about to be asked already."""

@@ -134,6 +134,7 @@ def _terminate(
         return _terminate_absent(core, order)
     if job.credential is None:
         job.credential = credential
+    job.statuses = order.exit_code, order.derived_exit_code
     wait_s = 0.0 if order.force else float(core.kill_wait_s)
     if job.is_ending:
         job.terminate_duty = order.duty_id or job.terminate_duty

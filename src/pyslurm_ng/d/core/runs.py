@@ -133,6 +133,10 @@ def end(core: NodeCore, job: JobHere, duty_id: int, why: str, wait_s: float) -> 
     """
     job.terminate_duty = duty_id
     job.batch_waits = None
+    # Its step manager may be gone before they arrive there, and the controller has to hear them
+    # before this node is clean of the job.
+    core.reports += job.untold.values()
+    job.untold.clear()
     words: Order = {"do": "terminate", "why": why, "wait_s": wait_s}
     actions = _revoke_waiting(job)
     actions += [Command(job.job_id, job.attempt, step_id, words) for step_id in job.steps]
@@ -146,7 +150,7 @@ def finish(core: NodeCore, job: JobHere) -> list[Action]:
         return []
     if core.has_epilog and job.epilog == "none":
         job.epilog = "running"
-        return [RunEpilog(job.job_id, job.attempt, job.credential)]
+        return [RunEpilog(job.job_id, job.attempt, job.credential, *job.statuses)]
     core.report_clean(job.job_id, job.attempt, job.terminate_duty)
     return _forget(core, job)
 

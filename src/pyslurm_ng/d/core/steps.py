@@ -112,6 +112,8 @@ def _tell_end(core: NodeCore, job: JobHere, step_id: int, end: StepEnd) -> None:
         core.managed_ends.append((job.credential.batch_host, report))
     if not is_managed or job.is_ending:
         core.reports.append(report)
+    else:
+        job.untold[step_id] = report
 
 
 def _batch_ended(core: NodeCore, job: JobHere, duty_id: int, end: StepEnd) -> list[Action]:

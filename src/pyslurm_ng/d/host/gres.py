@@ -6,6 +6,7 @@ name them by that number.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING
@@ -44,8 +45,9 @@ def node_gres(
     """Return what the node has: lines of gres.conf, else detected devices, else bare counts.
 
     Raises:
-        GresError: a detected device contradicts a line.
+        GresError: a detected device contradicts a line, or a line has cores that are not there.
     """
+    core_count = node.sockets * node.cores_per_socket
     threads = max(1, node.threads_per_core)
     every = conf.lines_of(node)
     unique_ids = {",".join((gpu.file, *gpu.extra_files)): gpu.unique_id for gpu in detected}
@@ -53,6 +55,8 @@ def node_gres(
     resources: list[NodeGres] = []
     next_index: dict[str, int] = {}
     for line in lines:
+        if line.cores and line.cores[-1] >= core_count:
+            raise GresError(f"gres/{line.name}: this node has no core {line.cores[-1]}")
         resources.append(_from_line(line, next_index.get(line.name, 0), unique_ids))
         next_index[line.name] = next_index.get(line.name, 0) + line.amount
     if detected and not any(line.name == "gpu" for line in lines):
@@ -158,6 +162,34 @@ def _from_detected(node: NodeConf, detected: Sequence[DetectedGpu], threads: int
 
 def _links_in(order: Sequence[int], links: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(links[position] for position in order) if len(links) == len(order) else ()
+
+
+def missing_files(available: Sequence[NodeGres]) -> list[str]:
+    """Return the device files that are not there now."""
+    paths = {path for gres in available for files in gres.files for path in files.split(",")}
+    return sorted(path for path in paths if not os.path.exists(path))
+
+
+def without_missing(available: Sequence[NodeGres]) -> tuple[NodeGres, ...]:
+    """Return what a node has now: without the devices whose files have gone."""
+    missing = set(missing_files(available))
+    if not missing:
+        return tuple(available)
+    return tuple(gres if is_part(gres.name) else _left_of(gres, missing) for gres in available)
+
+
+def _left_of(gres: NodeGres, missing: set[str]) -> NodeGres:
+    here = [n for n, paths in enumerate(gres.files) if missing.isdisjoint(paths.split(","))]
+    if len(here) == len(gres.files):
+        return gres
+    return replace(
+        gres,
+        count=max(0, gres.count - (len(gres.files) - len(here))),
+        files=tuple(gres.files[number] for number in here),
+        cores=tuple(gres.cores[number] for number in here) if gres.cores else (),
+        links=(),
+        unique_ids=tuple(gres.unique_ids[number] for number in here) if gres.unique_ids else (),
+    )
 
 
 def conf_lines(available: Sequence[NodeGres], core_count: int) -> list[str]:

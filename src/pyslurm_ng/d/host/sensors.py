@@ -43,11 +43,16 @@ def host_facts(tmp_fs: str = "/tmp") -> HostFacts:
         sockets=sockets,
         cores_per_socket=cores,
         threads_per_core=threads,
-        real_memory_mib=_meminfo("MemTotal") >> 10,
+        real_memory_mib=host_memory_mib(),
         tmp_disk_mib=tmp_disk_mib(tmp_fs),
         boot_id=read_text("/proc/sys/kernel/random/boot_id").strip(),
         boot_us=_boot_us(),
     )
+
+
+def host_memory_mib() -> int:
+    """Return the memory of this host in MiB."""
+    return _meminfo("MemTotal") >> 10
 
 
 def hardware_words(host: HostFacts) -> str:

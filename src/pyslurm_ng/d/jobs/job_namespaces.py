@@ -18,7 +18,7 @@ from pyslurm_ng.conf.namespaces import Namespaces
 from pyslurm_ng.d.core.node_core import JobHere
 from pyslurm_ng.d.node.local_node import LocalNode
 from pyslurm_ng.d.spec.job_namespace_spec import namespace_spec
-from pyslurm_ng.d.stepd.job_namespace import MS_BIND, MS_PRIVATE, open_pin, own_directory
+from pyslurm_ng.d.stepd.job_namespace import MS_BIND, MS_PRIVATE, PIN, open_pin, own_directory
 from pyslurm_ng.kernels.process import mount
 from pyslurm_ng.kernels.records import pack, unpack
 from pyslurm_ng.wire import node_messages as nm
@@ -52,8 +52,7 @@ class JobNamespaces:
         namespaces = self._node.configured.namespaces
         if namespaces is None:
             return
-        for base in namespaces.base_paths:
-            _prepare(base, makes=namespaces.makes_base_path)
+        prepare(namespaces)
         names = [name for base in namespaces.base_paths for name in os.listdir(base)]
         for name in sorted(set(names)):
             match = _ATTEMPT.fullmatch(name)
@@ -101,6 +100,16 @@ class JobNamespaces:
         """Return the namespace of a job if one is kept here."""
         return self._held.get((credential.job_id, credential.attempt))
 
+    def pin_of(self, credential: nm.JobCredential) -> str:
+        """Return the file by which others enter a job's namespace; "" if none is kept here.
+
+        They may be in another mount namespace themselves, where it is not mounted, so it is named
+        as this process sees it.
+        """
+        spec = self.held(credential)
+        root = f"/proc/{os.getpid()}/root"
+        return f"{root}{spec['directories'][0]}/{PIN}" if spec is not None else ""
+
     def release_ended(self) -> None:
         """Let go the namespaces of attempts that are over here."""
         core = self._node.core
@@ -132,6 +141,16 @@ class JobNamespaces:
         if problem:
             where = spec["directories"][0]
             self._node.faults.note("namespace", f"{where} is not removed: {problem}")
+
+
+def prepare(namespaces: Namespaces) -> None:
+    """Make the directories in which namespaces are kept ready for use.
+
+    Raises:
+        OSError: that is impossible.
+    """
+    for base in namespaces.base_paths:
+        _prepare(base, makes=namespaces.makes_base_path)
 
 
 def _prepare(base: str, *, makes: bool) -> None:

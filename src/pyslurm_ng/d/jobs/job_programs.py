@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 
 from pyslurm_ng.d.core.actions import Action, RunEpilog, RunProlog, TellUnkillable
 from pyslurm_ng.d.core.runs import epilog_ended, prolog_ended
 from pyslurm_ng.d.node.local_node import INTERNAL, LocalNode
-from pyslurm_ng.d.spec import environment
+from pyslurm_ng.d.spec.extern_spec import of_extern
+from pyslurm_ng.d.spec.hook_environment import end_variables, hook_environment
+from pyslurm_ng.d.spec.job_spec import batch_files, cgroup_plan
 from pyslurm_ng.d.spec.node_setup import gpu_view, node_settings
-from pyslurm_ng.daemon.hooks import run_hook
+from pyslurm_ng.d.stepd.step_cgroup import CgroupError, StepCgroup
+from pyslurm_ng.daemon.hooks import PATH, HookResult, run_hook
 from pyslurm_ng.wire import node_messages as nm
 
 
@@ -30,8 +34,12 @@ class JobPrograms:
         if not node.spool.had_prolog(action.job_id, action.attempt):
             try:
                 variables = self._variables(action.credential, "prolog_slurmd")
-                result = await run_hook(node.conf.prolog, variables, node.conf.prolog_timeout)
+                groups = self._groups_of(action.credential)
+                programs, limit_s = node.conf.prolog, node.conf.prolog_timeout
+                result = await _run_in(groups, programs, variables, limit_s)
                 problem = result.text if result.status else ""
+                if problem and groups is not None:
+                    groups.leave()  # else the extern step is in them next
             except Exception as error:  # noqa: BLE001 - without a prolog nothing runs
                 node.faults.note("prolog", f"prolog of job {action.job_id}", error)
                 problem = INTERNAL
@@ -58,7 +66,12 @@ class JobPrograms:
         if action.credential is not None:
             try:
                 variables = self._variables(action.credential, "epilog_slurmd")
-                result = await run_hook(node.conf.epilog, variables, node.conf.epilog_timeout)
+                variables |= end_variables(action.exit_code, action.derived_exit_code)
+                groups = self._groups_of(action.credential)
+                programs, limit_s = node.conf.epilog, node.conf.epilog_timeout
+                result = await _run_in(groups, programs, variables, limit_s)
+                if groups is not None:
+                    groups.leave()
                 status = result.status
                 if status:
                     node.log.error(f"epilog failed: {result.text}")
@@ -67,6 +80,14 @@ class JobPrograms:
                 status = 1 << 8
         node.spool.forget_prolog(action.job_id, action.attempt)
         self._act(epilog_ended(node.core, action.job_id, action.attempt, status))
+
+    def _groups_of(self, credential: nm.JobCredential) -> StepCgroup | None:
+        """Return the control groups of programs with PrologFlags=RunInJob: the extern step's."""
+        node = self._node
+        if not any(word.lower() == "runinjob" for word in node.conf.prolog_flags):
+            return None
+        plan = cgroup_plan(node.configured, of_extern(credential))
+        return StepCgroup(plan) if plan is not None else None
 
     async def unkillable(self, action: TellUnkillable) -> None:
         """Run UnkillableStepProgram."""
@@ -84,11 +105,28 @@ class JobPrograms:
         if not program:
             node.log.error("RebootProgram is not configured")
             return
-        result = await run_hook((program,), {"SLURMD_NODENAME": node.name}, 0)
+        variables = {"PATH": PATH, "SLURM_CONF": node.conf.path, "SLURMD_NODENAME": node.name}
+        result = await run_hook((program,), variables, 0)
         if result.status:
             node.log.error(f"RebootProgram: {result.text}")
 
     def _variables(self, credential: nm.JobCredential, context: str) -> dict[str, str]:
         node = self._node.configured
         settings, view = node_settings(node, credential), gpu_view(node, credential)
-        return environment.hook_environment(credential, settings, context, view)
+        files = batch_files(node, credential) if credential.has_script else None
+        return hook_environment(credential, settings, context, view, files)
+
+
+async def _run_in(
+    groups: StepCgroup | None, programs: Sequence[str], variables: dict[str, str], limit_s: int
+) -> HookResult:
+    """Run programs in control groups, or where slurmd is."""
+    try:
+        joins = groups.make() if groups is not None else []
+    except CgroupError as error:
+        return HookResult(1 << 8, str(error.strerror))
+    try:
+        return await run_hook(programs, variables, limit_s, joins)
+    finally:
+        for descriptor in joins:
+            os.close(descriptor)

@@ -17,6 +17,7 @@ from pyslurm_ng.d.spec.job_spec import batch_spec, step_spec
 from pyslurm_ng.d.spec.node_setup import Account, SpecError
 from pyslurm_ng.d.spool.batch_script import FULL_ERRORS, SPOOL_FULL
 from pyslurm_ng.d.spool.spool import SpoolFull
+from pyslurm_ng.d.stepd.step_cgroup import CgroupError
 from pyslurm_ng.d.steps.step_runner import StepKey, StepRunner, step_name
 from pyslurm_ng.model.ids import STEP_BATCH, STEP_EXTERN
 from pyslurm_ng.wire import node_messages as nm
@@ -194,6 +195,8 @@ def _why_not_started(error: OSError | SpecError | SpoolFull) -> tuple[int, str, 
     """Return number and text of why a step does not run, and why the node drains, if it does."""
     if isinstance(error, FileExistsError):
         return _STARTED_BEFORE, "it was started before on this node", ""
+    if isinstance(error, CgroupError):
+        return Errno.ESLURMD_JOB_NOTRUNNING, str(error.strerror), error.drain
     if isinstance(error, OSError):
         drain = SPOOL_FULL if error.errno in FULL_ERRORS else ""
         return Errno.ESLURMD_JOB_NOTRUNNING, f"spool: {error.strerror}", drain

@@ -12,10 +12,10 @@ import sys
 from typing import Any
 
 from pyslurm_ng.base.numbers import SECOND_US
-from pyslurm_ng.d.meter import snapshot
+from pyslurm_ng.d.meter import snapshot, traffic
 from pyslurm_ng.d.meter.gpu_usage import GpuUse
 from pyslurm_ng.d.meter.power import CRAY_ROOT, RAPL_ROOT, CrayPower, IpmiPower, Power, RaplPower
-from pyslurm_ng.d.meter.readers import Gpus, NodePower, SourceThread
+from pyslurm_ng.d.meter.readers import Gpus, NodePower, NodeTraffic, SourceThread
 from pyslurm_ng.d.spool.step_record import start_ticks
 
 _GPUS = "GPUs"
@@ -81,6 +81,12 @@ class Meter:
             power_pause_s = float(settings["ipmi_s"]) if name == "ipmi" else pause_s
             source = NodePower(name, self._power(name, settings))
             self._threads.append(SourceThread(name, source, power_pause_s, say))
+        self._parts: dict[str, str] = {}  # of the file, by name of a source of traffic
+        for part, kind, detail in settings.get("traffic", ()):
+            name = f"{part}/{kind}"
+            self._parts[name] = part
+            counters = _traffic(kind, detail, settings.get("root", "/"), self._state.get(name))
+            self._threads.append(SourceThread(name, NodeTraffic(counters), pause_s, say))
         for thread in self._threads:
             thread.begin()
 
@@ -99,6 +105,7 @@ class Meter:
         fields: dict[str, Any] = {"processes": [], "gpus": {}, "node": [], "state": self._state}
         total_uj = milliwatts = 0
         counters: dict[str, list[int]] = {}
+        fields["sensors"] = {}
         for thread in self._threads:
             reading = thread.reading()
             if not reading:
@@ -109,6 +116,13 @@ class Meter:
                 self._state[_GPUS] = reading.get("gpu_state")
                 counters |= {f"gpu{minor}": row for minor, row in fields["gpus"].items()}
                 continue
+            if thread.name in self._parts:
+                part = self._parts[thread.name]
+                both = zip(fields.get(part, [0, 0, 0, 0]), reading["totals"], strict=True)
+                fields[part] = [total + more for total, more in both]
+                self._state[thread.name] = reading["state"]
+                continue
+            fields["sensors"] |= reading["sensors"]
             power_uj, power_mw = until_now(reading["power"], snapshot.now_us() - thread.at_us)
             counters[thread.name] = [power_uj, power_mw]
             total_uj += power_uj
@@ -125,6 +139,15 @@ class Meter:
             snapshot.write(self._path, self.fields())
         except OSError as error:
             say(f"{self._path}: {error.strerror}")
+
+
+def _traffic(kind: str, detail: Any, root: str, before: Any) -> traffic.Traffic:
+    """Return the counters of `ofed` (a port), `sysfs` (interfaces) or `lustre`."""
+    if kind == "ofed":
+        return traffic.Traffic(lambda: traffic.infiniband(detail, root), before)
+    if kind == "sysfs":
+        return traffic.Traffic(lambda: traffic.interfaces(detail, root), before)
+    return traffic.Traffic(lambda: traffic.lustre(root), before)
 
 
 def main() -> int:

@@ -43,6 +43,10 @@ class Power(Protocol):
         """Return what another meter needs to go on after this one."""
 
 
+NODE_LABEL = "Node"
+"""The label of EnergyIPMIPowerSensors whose sensors are the node's power."""
+
+
 class RaplPower:
     """The packages' and their memory's counters, which begin again at their range.
 
@@ -122,7 +126,8 @@ class IpmiPower:
     """The power that the BMC tells through FreeIPMI's or ipmitool's command, added up.
 
     Args:
-        sensors: numbers of records whose watts are added; without any the BMC's DCMI is asked.
+        sensors: labels with the numbers of the records whose watts are added; Node is what the
+            node draws, and without numbers for it the BMC's DCMI is asked.
         limit_s: how long the command may take.
         run: runs a command and returns what it prints; raises PowerError.
     """
@@ -131,11 +136,12 @@ class IpmiPower:
         self,
         before: Any = None,
         *,
-        sensors: Sequence[int] = (),
+        sensors: Sequence[tuple[str, Sequence[int]]] = (),
         limit_s: float = 10.0,
         run: Callable[[Sequence[str], float], str] | None = None,
     ) -> None:
-        self._sensors = sensors
+        self._sensors = {label: tuple(ids) for label, ids in sensors if ids}
+        self._by_label: dict[str, int] = {}
         self._limit_s = limit_s
         self._run = run or run_command
         state: Sequence[int] = before or (0, 0, 0)
@@ -153,14 +159,25 @@ class IpmiPower:
     def state(self) -> Any:
         return [self._total_uj, self._milliwatts, self._sampled_us]
 
+    def sensors(self) -> dict[str, int]:
+        """Return the milliwatts of each label at the last look."""
+        return self._by_label
+
     def _ask(self) -> int:
-        """Return milliwatts; raises PowerError."""
+        """Return the node's milliwatts; raises PowerError."""
         if self._sensors:
+            ids = sorted({number for numbers in self._sensors.values() for number in numbers})
             words = (
-                "ipmi-sensors", f"--record-ids={','.join(map(str, self._sensors))}",
+                "ipmi-sensors", f"--record-ids={','.join(map(str, ids))}",
                 "--comma-separated-output", "--no-header-output",
             )  # fmt: skip
-            return sensor_milliwatts(self._run(words, self._limit_s))
+            milliwatts = sensor_milliwatts(self._run(words, self._limit_s))
+            self._by_label = {
+                label: sum(milliwatts.get(number, 0) for number in numbers)
+                for label, numbers in self._sensors.items()
+            }
+        if NODE_LABEL in self._by_label:
+            return self._by_label[NODE_LABEL]
         problem = PowerError("")
         for command in _DCMI_COMMANDS:
             try:
@@ -174,20 +191,23 @@ class IpmiPower:
         raise problem
 
 
-def sensor_milliwatts(text: str) -> int:
-    """Return what lines of ipmi-sensors add up to: `16,Pwr Consumption,Current,176.00,W,'OK'`.
+def sensor_milliwatts(text: str) -> dict[int, int]:
+    """Return what lines of ipmi-sensors say, by record: `16,Pwr Consumption,Current,176.00,W,'OK'`.
 
     Raises:
         PowerError: no line tells watts.
     """
-    watts = [
-        float(fields[3])
+    milliwatts = {
+        int(fields[0]): round(float(fields[3]) * 1000)
         for fields in (line.split(",") for line in text.splitlines())
-        if len(fields) > 4 and fields[4] == "W" and re.fullmatch(r"\d{1,9}(\.\d*)?", fields[3])
-    ]
-    if not watts:
+        if len(fields) > 4
+        and fields[4] == "W"
+        and fields[0].strip().isdecimal()
+        and re.fullmatch(r"\d{1,9}(\.\d*)?", fields[3])
+    }
+    if not milliwatts:
         raise PowerError("ipmi-sensors: no sensor of EnergyIPMIPowerSensors tells watts")
-    return round(sum(watts) * 1000)
+    return milliwatts
 
 
 def run_command(words: Sequence[str], limit_s: float) -> str:

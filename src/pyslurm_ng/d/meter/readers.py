@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.d.meter.gpu_usage import GpuUse
-from pyslurm_ng.d.meter.power import Power, PowerError
+from pyslurm_ng.d.meter.power import IpmiPower, Power, PowerError
 from pyslurm_ng.d.meter.snapshot import now_us
+from pyslurm_ng.d.meter.traffic import Traffic, TrafficError
 
 _SILENT_US = 30 * SECOND_US
 _AGAIN_S = 30.0
@@ -72,7 +73,24 @@ class NodePower:
         except PowerError as error:
             raise SourceError(str(error)) from None
         total_uj, milliwatts = self._power.reading()
-        return {"power": [total_uj, milliwatts], "state": self._power.state()}
+        sensors = self._power.sensors() if isinstance(self._power, IpmiPower) else {}
+        return {
+            "power": [total_uj, milliwatts], "sensors": sensors, "state": self._power.state(),
+        }  # fmt: skip
+
+
+class NodeTraffic:
+    """Counters of a network or file system."""
+
+    def __init__(self, traffic: Traffic) -> None:
+        self._traffic = traffic
+
+    def ask(self) -> dict[str, Any]:
+        try:
+            self._traffic.sample()
+        except TrafficError as error:
+            raise SourceError(str(error)) from None
+        return {"totals": self._traffic.totals(), "state": self._traffic.state()}
 
 
 class SourceThread:

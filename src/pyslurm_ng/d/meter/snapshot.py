@@ -7,6 +7,9 @@ The file is replaced as a whole. Its readers never wait for a driver. Its map ha
     processes   a row for each process on a GPU: see the numbers below
     gpus        microjoules since some moment and milliwatts, by the number of the GPU's file
     node        the same of the node without its GPUs; [] if not measured
+    sensors     milliwatts by label of EnergyIPMIPowerSensors, beside `node`
+    network     packets in, packets out, bytes in, bytes out since some moment
+    filesystem  the same of reads and writes
     mean        the mean milliwatts of node and GPUs since the meter began
     state       what the sources need to go on counting after a restart of the meter
 

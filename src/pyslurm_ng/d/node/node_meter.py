@@ -32,26 +32,43 @@ def settings_of(setup: NodeSetup) -> dict[str, Any] | None:
 
     Its pause is short, since what a process did after the last look is lost.
     """
-    conf = setup.conf
+    conf, gather = setup.conf, setup.gather
     files = [path for gres in setup.devices if gres.name == "gpu" for path in gres.files]
     gpus = measures_gpus(conf) and bool(gpu_numbers(files))
     energy = energy_sources(conf)
-    if not gpus and not energy:
+    traffic = _traffic(setup)
+    if not (gpus or energy or traffic):
         return None
     sampling = sampling_s(conf.job_acct_gather_frequency)
     pauses = [
         _LONGEST_PAUSE_S, SAMPLING_S if sampling is None else sampling, conf.acct_gather_node_freq,
-        sampling_s(conf.job_acct_gather_frequency, "energy"),
+        *(sampling_s(conf.job_acct_gather_frequency, name)
+          for name in ("energy", "network", "filesystem")),
     ]  # fmt: skip
     return {
         "path": f"{setup.spool}/{snapshot.FILE}",
         "pause_s": min(pause_s for pause_s in pauses if pause_s),
         "gpus": gpus,
         "energy": energy,
-        "ipmi_s": 30,
-        "ipmi_limit_s": 10,
-        "ipmi_sensors": [],
+        "ipmi_s": gather.energy_ipmi_frequency,
+        "ipmi_limit_s": gather.energy_ipmi_timeout,
+        "ipmi_sensors": [[label, list(ids)] for label, ids in gather.sensors],
+        "traffic": traffic,
     }
+
+
+def _traffic(setup: NodeSetup) -> list[list[Any]]:
+    """Return what is counted of networks and file systems: part of the file, kind, what of it."""
+    conf, gather = setup.conf, setup.gather
+    sources: list[list[Any]] = []
+    for plugin in conf.acct_gather_interconnect_type:
+        if plugin.endswith("/ofed"):
+            sources.append(["network", "ofed", gather.infiniband_ofed_port])
+        elif plugin.endswith("/sysfs"):
+            sources.append(["network", "sysfs", list(gather.sysfs_interfaces)])
+    if conf.acct_gather_filesystem_type.endswith("/lustre"):
+        sources.append(["filesystem", "lustre", 0])
+    return sources
 
 
 def power_of(fields: dict[str, Any]) -> tuple[int, int]:

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import os
 import pwd
+from ctypes import CDLL
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 
 from pyslurm_ng.base import libpmix
+from pyslurm_ng.conf import acct_gather_conf
 from pyslurm_ng.conf.cgroup_conf import CgroupConf, load_cgroup_conf, parse_cgroup_conf
 from pyslurm_ng.conf.check import check
 from pyslurm_ng.conf.gres_conf import GresConf, empty_gres_conf, load_gres_conf
 from pyslurm_ng.conf.lexer import ConfErrors
-from pyslurm_ng.conf.namespaces import FILE_OF, Namespaces, load_namespaces
+from pyslurm_ng.conf.namespaces import FILE_OF, Namespaces, load_namespaces, misplaced
 from pyslurm_ng.conf.oci_conf import load_oci_conf
 from pyslurm_ng.conf.on_host import missing_users
 from pyslurm_ng.conf.slurm_conf import NodeConf, SlurmConf, load_slurm_conf
 from pyslurm_ng.d.host import binding, cgroup, gres, nvml
+from pyslurm_ng.d.host.sensors import host_memory_mib
 from pyslurm_ng.d.node.bad_setup import BadSetup
 from pyslurm_ng.d.node.dynamic_node import with_dynamic_node
+from pyslurm_ng.d.node.future_node import with_own_host
 from pyslurm_ng.d.node.launch_plugins import launch_plugins
 from pyslurm_ng.d.spec.node_setup import NodeSetup
 from pyslurm_ng.d.spec.step_clocks import words_of
+from pyslurm_ng.d.stepd import pam_session
 from pyslurm_ng.model.node import NodeGres
 
 _USUAL_PORT = 6818
@@ -44,6 +50,8 @@ class Options:
     instance_type: str = ""
     topology: str = ""  # where the node is in the network: the Topology= of --conf
     is_dynamic: bool = False  # -Z: the controller makes the node
+    is_future: bool = False  # -F: the controller has chosen the node
+    host_name: str = ""  # of such a node: what -N says this host is called
     own_keys: str = ""  # of such a node: what --conf says
 
 
@@ -74,6 +82,8 @@ def load_setup(options: Options) -> Setup:
         raise BadSetup(problems)
     conf = load_slurm_conf(options.conf_path)
     _check_mpi(conf)
+    _check_pam(conf)
+    _check_profiles(conf)
     if conf.gpu_freq_def and words_of(conf.gpu_freq_def) is None:
         text = "low, medium, high, highm1, MHz and memory= of these are allowed"
         raise BadSetup([f"GpuFreqDef={conf.gpu_freq_def}: {text}"])
@@ -82,6 +92,8 @@ def load_setup(options: Options) -> Setup:
     if options.is_dynamic:
         name = options.node_name or host
         dynamic_line, conf = with_dynamic_node(conf, name, options.own_keys)
+    if options.is_future:
+        conf = with_own_host(conf, options.node_name, options.host_name)
     line = find_node(conf, options.node_name or (host if options.is_dynamic else ""), host)
     pretended = any(word.lower() == "config_overrides" for word in conf.slurmd_parameters)
     directory = os.path.dirname(conf.path)
@@ -92,7 +104,8 @@ def load_setup(options: Options) -> Setup:
         else empty_gres_conf()
     )
     groups = load_cgroup_conf(cgroup_path) if os.path.exists(cgroup_path) else parse_cgroup_conf("")
-    warnings = [*conf.warnings, *groups.warnings, *gres_conf.warnings]
+    gather = acct_gather_conf.beside(conf)
+    warnings = [*conf.warnings, *groups.warnings, *gres_conf.warnings, *gather.warnings]
 
     def path_of(text: str) -> str:
         return text.replace("%n", line.name).replace("%h", host)
@@ -108,11 +121,13 @@ def load_setup(options: Options) -> Setup:
         devices=_devices(line, gres_conf, warnings),
         tree=_tree(conf, groups, _group_name(line), warnings),
         host=_host(line, is_pretended=pretended),
+        memory_mib=_memory_mib(line),
         plugins=launch_plugins(conf, service_uid, warnings),
         namespaces=_namespaces(conf, line.name, host, spool),
         oci=load_oci_conf(f"{directory}/oci.conf")[0]
         if os.path.exists(f"{directory}/oci.conf")
         else None,
+        gather=gather,
     )
     return Setup(
         node=node,
@@ -125,6 +140,11 @@ def load_setup(options: Options) -> Setup:
         warnings=tuple(warnings),
         dynamic_line=dynamic_line,
     )
+
+
+def _memory_mib(line: NodeConf) -> int:
+    """Return a node's memory; a line that does not say it has 1, of which no limit can be made."""
+    return line.real_memory_mib if line.real_memory_mib > 1 else host_memory_mib()
 
 
 def _namespaces(conf: SlurmConf, node: str, host: str, spool: str) -> Namespaces | None:
@@ -145,12 +165,9 @@ def _namespaces(conf: SlurmConf, node: str, host: str, spool: str) -> Namespaces
     lead = f"NamespaceType={conf.namespace_type}"
     if os.geteuid() != 0:
         raise BadSetup([f"{lead}: only a slurmd of root can give jobs private directories"])
-    inside = [("SlurmdSpoolDir", spool), *(("BasePath", base) for base in namespaces.base_paths)]
-    for directory in namespaces.directories:
-        for what, inner in inside:
-            if f"{inner}/".startswith(f"{directory.path}/"):
-                text = f"{what}={inner} is below {directory.path}, which each job has for itself"
-                raise BadSetup([f"{path}: {text}; choose another"])
+    lines = misplaced(path, namespaces, spool)
+    if lines:
+        raise BadSetup(lines)
     for base in namespaces.base_paths:
         if not namespaces.makes_base_path and not os.path.isdir(base):
             raise BadSetup([f"{path}: BasePath={base}: there is no such directory"])
@@ -172,6 +189,29 @@ def _check_mpi(conf: SlurmConf) -> None:
     if version and version != str(have):
         text = f"MpiDefault={conf.mpi_default}: this host has version {have} of the library"
         raise BadSetup([text])
+
+
+def _check_pam(conf: SlurmConf) -> None:
+    """Refuse sessions that cannot be opened: no task would start. Raises BadSetup."""
+    if not conf.use_pam:
+        return
+    if os.geteuid() != 0:
+        raise BadSetup(["UsePAM=yes: only a slurmd of root can open sessions of PAM"])
+    try:
+        CDLL(pam_session.LIBRARY)
+    except OSError as error:
+        raise BadSetup([f"UsePAM=yes: {error}"]) from None
+
+
+def _check_profiles(conf: SlurmConf) -> None:
+    """Refuse profiles in files that this host could not write.
+
+    Raises:
+        BadSetup: by name.
+    """
+    if conf.acct_gather_profile_type.endswith("/hdf5") and find_spec("h5py") is None:
+        text = "the Python package h5py is not installed on this host"
+        raise BadSetup([f"AcctGatherProfileType={conf.acct_gather_profile_type}: {text}"])
 
 
 def _host(line: NodeConf, *, is_pretended: bool) -> binding.HostCores:
@@ -220,9 +260,29 @@ def _devices(line: NodeConf, conf: GresConf, warnings: list[str]) -> tuple[NodeG
     elif how not in ("", "off"):
         raise BadSetup([f"AutoDetect={how}: not supported yet"])
     try:
-        return gres.node_gres(line, conf, detected)
+        devices = gres.node_gres(line, conf, detected)
     except gres.GresError as error:
         raise BadSetup([str(error)]) from None
+    _check_files(devices)
+    return devices
+
+
+def _check_files(devices: tuple[NodeGres, ...]) -> None:
+    """Refuse files that are not there: a device that fell out would be given to jobs.
+
+    Raises:
+        BadSetup: with the first file of each resource that is missing.
+    """
+    problems = []
+    for device in devices:
+        for path in (path for paths in device.files for path in paths.split(",")):
+            try:
+                os.stat(path)
+            except OSError as error:
+                problems.append(f"can't stat gres.conf file {path}: {error.strerror}")
+                break
+    if problems:
+        raise BadSetup(problems)
 
 
 def _group_name(line: NodeConf) -> str:

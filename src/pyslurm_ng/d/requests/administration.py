@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 from pyslurm_ng.conf import node_loss
+from pyslurm_ng.conf.namespaces import FILE_OF, Namespaces
+from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.d.controllers.connections import Controllers
 from pyslurm_ng.d.controllers.lease import Lease
+from pyslurm_ng.d.jobs.job_namespaces import prepare
 from pyslurm_ng.d.node.accounts import Accounts
 from pyslurm_ng.d.node.bad_setup import BadSetup
 from pyslurm_ng.d.node.local_node import LocalNode
@@ -48,6 +52,8 @@ class Administration:
         log = self._node.log
         try:
             setup = load_setup(self._options)
+            if setup.node.namespaces is not None:
+                _prepare(setup.node.conf, setup.node.namespaces)
         except BadSetup as error:
             for line in error.lines:
                 log.error(line)
@@ -65,3 +71,12 @@ class Administration:
         """End slurmd; its steps go on."""
         self._node.log.info(why)
         self._terminate()
+
+
+def _prepare(conf: SlurmConf, namespaces: Namespaces) -> None:
+    """Make a BasePath ready that may be another than at the start; raises BadSetup."""
+    try:
+        prepare(namespaces)
+    except OSError as error:
+        file = f"{os.path.dirname(conf.path)}/{FILE_OF[conf.namespace_type]}"
+        raise BadSetup([f"{file}: BasePath={error.filename}: {error.strerror}"]) from None

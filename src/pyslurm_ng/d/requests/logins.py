@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pyslurm_ng.base.error_texts import error_text
@@ -20,11 +21,21 @@ if TYPE_CHECKING:
 
 
 class Logins:
-    """Answers about logins; root of this host alone asks."""
+    """Answers about logins; root of this host alone asks.
 
-    def __init__(self, node: LocalNode, runner: StepRunner) -> None:
+    Args:
+        pin_of: the file that keeps a job's namespace; "" where it has none.
+    """
+
+    def __init__(
+        self,
+        node: LocalNode,
+        runner: StepRunner,
+        pin_of: Callable[[nm.JobCredential], str] = lambda credential: "",
+    ) -> None:
         self._node = node
         self._runner = runner
+        self._pin_of = pin_of
 
     async def adopt(self, call: Call, request: nm.AdoptLogin) -> None:
         """Put a process into the extern step of its user's newest job."""
@@ -44,10 +55,13 @@ class Logins:
         problem = await self._take_in(newest, request)
         if problem:
             self._node.log.error(f"login of UID {request.uid}, process {request.pid}: {problem}")
-        else:
-            text = f"login of UID {request.uid}, process {request.pid}, is in job {newest.job_id}"
-            self._node.log.info(text)
-        call.reply(nm.LoginAdopted(name, len(jobs), 0 if problem else newest.job_id, problem))
+            call.reply(nm.LoginAdopted(name, len(jobs), problem=problem))
+            return
+        text = f"login of UID {request.uid}, process {request.pid}, is in job {newest.job_id}"
+        self._node.log.info(text)
+        assert newest.credential is not None
+        pin = self._pin_of(newest.credential)
+        call.reply(nm.LoginAdopted(name, len(jobs), newest.job_id, namespace=pin))
 
     def _jobs_of(self, uid: int) -> list[JobHere]:
         return [

@@ -24,7 +24,7 @@ from pyslurm_ng.d.requests.file_transfers import FileTransfers
 from pyslurm_ng.d.requests.logins import Logins
 from pyslurm_ng.d.stepmgr.managers import StepManagers
 from pyslurm_ng.d.steps.step_runner import StepRunner
-from pyslurm_ng.d.steps.usage import usage_of_tasks
+from pyslurm_ng.d.steps.usage import usage_now
 from pyslurm_ng.daemon.metrics_text import family
 from pyslurm_ng.model.ids import STEP_EXTERN, STEP_INTERACTIVE
 from pyslurm_ng.wire import node_messages as nm
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from pyslurm_ng.d.spool.step_contract import Order, Route
 
 _INVALID = 22  # EINVAL
+_NO_PID = -1
 _FIRST_USER_PORT = 1024
 _HERE = "127.0.0.1"
 
@@ -79,7 +80,7 @@ class NodeStreams:
         self._relay = relay
         self._credentials = CredentialChecks(node, identity)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._logins = Logins(node, runner)
+        self._logins = Logins(node, runner, actions.namespaces.pin_of)
         self._files = FileTransfers(
             runner.fork_receiver, node.core.is_over, actions.groups.hold, actions.namespaces.hold
         )
@@ -293,11 +294,13 @@ class NodeStreams:
 
     async def _list_pids(self, call: Call, request: nm.ListPids) -> None:
         rows: list[tuple[int, int, int, int, int]] = []
-        for job_id, step_id, attempt in self._runner.running():
+        for job_id, step_id, attempt in sorted(self._runner.running(), key=_is_extern):
             if request.job_id not in (0, job_id) or request.step_id not in (INFINITE, step_id):
                 continue
             if not self._sees(call, job_id):
                 continue
+            if step_id == STEP_EXTERN:
+                rows.append((_NO_PID, job_id, step_id, 0, 0))  # Slurm's, for the step as such
             answer = await self._runner.ask((job_id, step_id, attempt), "pids")
             tasks = {pid: task for task, pid in answer.get("tasks", {}).items()}
             order = sorted(tasks.values())
@@ -316,9 +319,7 @@ class NodeStreams:
         if not answer:
             call.error(Errno.ESLURM_INVALID_JOB_ID, "Invalid job id specified")
             return
-        usage = usage_of_tasks(
-            list(answer["usage"]), self._node.name, energy_j=answer.get("energy_j", 0)
-        )
+        usage = usage_now(answer, self._node.name)
         call.reply(nm.StepUsage(self._node.name, usage, answer.get("pids", [])))
 
     async def _attach(self, call: Call, request: nm.AttachStep) -> None:
@@ -356,3 +357,8 @@ def _route_back(call: Call, route: nm.RouteToSrun) -> nm.RouteToSrun | None:
         call.error(_INVALID, f"port: {route.port}; {_FIRST_USER_PORT} to 65535 are allowed")
         return None
     return msgspec.structs.replace(route, host=call.address or _HERE)
+
+
+def _is_extern(key: tuple[int, int, int]) -> bool:
+    """Return whether a key is of an extern step: those are listed last, as in Slurm."""
+    return key[1] == STEP_EXTERN

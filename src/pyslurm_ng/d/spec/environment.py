@@ -21,7 +21,6 @@ from pyslurm_ng.base.numbers import (
     REQ_OVERCOMMIT,
     SECOND_US,
 )
-from pyslurm_ng.base.plain_text import program_variables
 from pyslurm_ng.d.host.gpu_names import CUDA, GPU_VARIABLES, ROCR
 from pyslurm_ng.d.spec import step_manager
 from pyslurm_ng.d.spec.task_tres import as_typed, task_resources
@@ -141,7 +140,7 @@ def job_variables(credential: JobCredential, settings: NodeSettings) -> dict[str
         variables["SLURM_JOB_END_TIME"] = str(credential.end_us // SECOND_US)
     if request.segment:
         variables["SLURM_JOB_SEGMENT_SIZE"] = str(request.segment)
-    variables |= _array(credential)
+    variables |= array_variables(credential)
     if request.flags & REQ_OVERCOMMIT:
         variables["SLURM_OVERCOMMIT"] = "1"
     return variables
@@ -166,7 +165,7 @@ def _memory(credential: JobCredential, settings: NodeSettings) -> dict[str, str]
     return {}
 
 
-def _array(credential: JobCredential) -> dict[str, str]:
+def array_variables(credential: JobCredential) -> dict[str, str]:
     if not credential.array_job_id or credential.array_task_id == NO_VAL:
         return {}
     return {
@@ -523,52 +522,7 @@ def task_nice(mode: int, sent: Mapping[str, str], uid: int, own: int) -> int | N
     return min(max(int(text), own + 1 if mode == 2 else own), _NICEST)
 
 
-# Prolog and epilog ----------------------------------------------------------------------------
-
-
-def hook_environment(
-    credential: JobCredential, settings: NodeSettings, context: str, gpus: GpuView
-) -> dict[str, str]:
-    """Return the small, fixed environment of a node's Prolog or Epilog.
-
-    Nothing of the user's environment and no PATH: these programs run as root.
-    """
-    request = credential.request
-    variables = {
-        "SLURM_CLUSTER_NAME": credential.cluster,
-        "SLURM_CONF": settings.conf_path,
-        "SLURMD_NODENAME": settings.node_name,
-        "SLURM_JOB_ID": str(credential.job_id),
-        "SLURM_JOBID": str(credential.job_id),
-        "SLURM_JOB_UID": str(credential.uid),
-        "SLURM_JOB_GID": str(credential.gid),
-        "SLURM_JOB_USER": credential.user_name,
-        "SLURM_JOB_PARTITION": credential.partition,
-        "SLURM_JOB_ACCOUNT": credential.account,
-        "SLURM_JOB_QOS": credential.qos,
-        "SLURM_JOB_NODELIST": fold(list(credential.nodes)),
-        "SLURM_JOB_NUM_NODES": str(len(credential.nodes)),
-        "SLURM_JOB_CPUS_PER_NODE": counts_text(
-            usable_cpus(request, alloc) for alloc in credential.allocs
-        ),
-        "SLURM_JOB_START_TIME": str(credential.start_us // SECOND_US),
-        "SLURM_JOB_RESTART_COUNT": str(credential.attempt),
-        "SLURM_JOB_OVERSUBSCRIBE": credential.oversubscribe,
-        "SLURM_JOB_EXCLUSIVE": credential.exclusive,
-        "SLURM_JOB_COMMENT": request.comment,
-        "SLURM_JOB_EXTRA": request.extra,
-        "SLURM_JOB_WORK_DIR": request.work_dir,
-        "SLURM_SCRIPT_CONTEXT": context,
-    }
-    if request.constraint:
-        variables["SLURM_JOB_CONSTRAINTS"] = request.constraint
-    if credential.end_us:
-        variables["SLURM_JOB_END_TIME"] = str(credential.end_us // SECOND_US)
-    if credential.reservation:
-        variables["SLURM_JOB_RESERVATION"] = credential.reservation
-    variables |= _array(credential)
-    variables |= gpu_variables(gpus, is_step=False)
-    return program_variables(variables)
+# Logins -----------------------------------------------------------------------------------------
 
 
 def wants_login(flags: int, sent: dict[str, str]) -> bool:

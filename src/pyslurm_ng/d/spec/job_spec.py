@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, get_args
 from pyslurm_ng.base import bind_words
 from pyslurm_ng.base.bind_words import BindWordsError
 from pyslurm_ng.base.gpu_bind import GpuBind, GpuBindError, gpu_part, parse_gpu_bind
-from pyslurm_ng.base.numbers import NO_VAL, REQ_GET_USER_ENV, REQ_OPEN_APPEND, REQ_OPEN_TRUNCATE
+from pyslurm_ng.base.numbers import REQ_GET_USER_ENV, REQ_OPEN_APPEND, REQ_OPEN_TRUNCATE
 from pyslurm_ng.base.request_words import SAMPLING_S, sampling_s
 from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.conf.values import has_option
 from pyslurm_ng.d.host import binding, gres
 from pyslurm_ng.d.host.cgroup import Group
 from pyslurm_ng.d.host.gpu_binding import TaskGpus, gpu_line, near_gpus, task_gpus
@@ -27,10 +28,12 @@ from pyslurm_ng.d.spec import (
     step_frequency,
     step_meter,
     step_mpi,
+    step_profile,
     step_x11,
     task_binding,
 )
 from pyslurm_ng.d.spec.container_spec import words_before
+from pyslurm_ng.d.spec.memory_limits import memory_limits
 from pyslurm_ng.d.spec.node_setup import (
     Account,
     NodeSetup,
@@ -61,13 +64,18 @@ _LIMITS = {name: getattr(resource, f"RLIMIT_{name}") for name in get_args(Rlimit
 
 
 def step_base(
-    setup: NodeSetup, credential: nm.JobCredential, account: Account, raw_credential: bytes
+    setup: NodeSetup,
+    credential: nm.JobCredential,
+    account: Account,
+    raw_credential: bytes,
+    freq: str = "",
+    profile: str = "",
 ) -> sc.StepBase:
-    """Return the parts that scripts and steps have in common."""
+    """Return what scripts and steps have in common, by srun's --acctg-freq and --profile."""
     conf = setup.conf
-    every, is_counted = _accounting(setup, credential.request.acctg_freq)
+    every, is_counted = _accounting(setup, credential.request.acctg_freq, freq)
     step_alloc = alloc_of(credential.step_nodes, credential.step_allocs, setup.node_name)
-    over_memory = any(word.lower() == "overmemorykill" for word in conf.job_acct_gather_params)
+    over_memory = has_option(conf.job_acct_gather_params, "OverMemoryKill")
     limit_kib = step_alloc.mem_mib * 1024 if over_memory and step_alloc is not None else 0
     return {
         "name": f"{credential.job_id}.{step_text(credential.step_id)}",
@@ -87,9 +95,12 @@ def step_base(
         "acct": is_counted,
         "acct_every": every,
         "memory_limit_kib": limit_kib,
+        "counts_shared": not has_option(conf.job_acct_gather_params, "NoShared"),
         "meter": step_meter.meter_spec(setup, credential) if is_counted else None,
+        "profile": step_profile.profile_spec(setup, credential, account, every, profile, freq),
         "oom_kill_step": False,
         "is_batch": credential.step_id == STEP_BATCH,
+        "pam": credential.user_name if conf.use_pam else "",
         "task_prologs": [("TaskProlog", conf.task_prolog)] if conf.task_prolog else [],
         "task_epilogs": [("TaskEpilog", conf.task_epilog)] if conf.task_epilog else [],
     }
@@ -106,13 +117,13 @@ def _index(names: Sequence[str], name: str) -> int:
     return names.index(name) if name in names else -1
 
 
-def _accounting(setup: NodeSetup, asked: str) -> tuple[int, bool]:
+def _accounting(setup: NodeSetup, *asked: str) -> tuple[int, bool]:
     """Return how often usage is sampled in seconds (0: never) and whether it is counted."""
     conf = setup.conf
     if not conf.job_acct_gather_type or conf.job_acct_gather_type.endswith("/none"):
         return 0, False
     every = SAMPLING_S
-    for words in (conf.job_acct_gather_frequency, asked.split(",")):
+    for words in (conf.job_acct_gather_frequency, *(text.split(",") for text in asked)):
         own = sampling_s(words)
         every = every if own is None else own
     return every, True
@@ -163,14 +174,9 @@ def cgroup_plan(setup: NodeSetup, credential: nm.JobCredential) -> sc.CgroupPlan
         for limits, alloc in ((job_limits, job_alloc), (step_limits, step_alloc)):
             if alloc is None:
                 continue
-            if conf.constrain_ram_space and alloc.mem_mib:
+            if conf.constrain_ram_space or conf.constrain_swap_space:
                 controllers.add("memory")
-                allowed = alloc.mem_mib * conf.allowed_ram_space // 100
-                limits["mem_mib"] = max(int(allowed), conf.min_ram_space)
-                if conf.memory_swappiness != NO_VAL:
-                    limits["swappiness"] = conf.memory_swappiness
-                if conf.constrain_swap_space:
-                    limits["swap_mib"] = int(alloc.mem_mib * conf.allowed_swap_space // 100)
+                limits |= memory_limits(conf, alloc.mem_mib, setup.memory_mib)
             cpus = setup.host.of_mask(int.from_bytes(alloc.cores, "little"))
             if conf.constrain_cores and cpus:
                 controllers.add("cpuset")
@@ -214,11 +220,8 @@ def batch_spec(
         credential, settings, sent, gpu_view(setup, credential), login
     )
     variables |= _container_variables(request.container, request.container_options)
-    fields = _name_fields(setup, credential)
     directory = request.work_dir or "/"
-    std_in, std_out, std_err = output_names.batch_names(
-        request.std_in, request.std_out, request.std_err, directory, fields
-    )
+    std_in, std_out, std_err = batch_files(setup, credential)
     cpus = setup.host.of_mask(_cores(setup, credential))
     shell: sc.LoginShell | None = None
     if request.flags & REQ_GET_USER_ENV and account.shell:
@@ -279,6 +282,14 @@ def _cores(setup: NodeSetup, credential: nm.JobCredential) -> int:
     return int.from_bytes(alloc.cores, "little") if alloc is not None else 0
 
 
+def batch_files(setup: NodeSetup, credential: nm.JobCredential) -> tuple[str, str, str]:
+    """Return the files of a script's input, output and errors."""
+    request = credential.request
+    names = request.std_in, request.std_out, request.std_err
+    fields = _name_fields(setup, credential)
+    return output_names.batch_names(*names, request.work_dir or "/", fields)
+
+
 def _name_fields(
     setup: NodeSetup, credential: nm.JobCredential, task_id: int = 0
 ) -> output_names.NameFields:
@@ -310,7 +321,7 @@ def step_spec(
     Raises:
         SpecError: a binding or a list of programs that does not fit.
     """
-    route, sent = request.route, _sent(request)
+    route, sent, asked = request.route, _sent(request), (request.acctg_freq, request.profile)
     tasks, bound = _step_tasks(setup, credential, request)
     ends = oom_kill_step(setup, request.oom_kill_step, credential.request.oom_kill_step)
     variables = _step_variables(setup, credential, request, sent) | bound
@@ -327,7 +338,7 @@ def step_spec(
     )
     variables |= _container_variables(request.container, request.container_options)
     spec: sc.StepSpec = {
-        **step_base(setup, credential, account, request.credential),
+        **step_base(setup, credential, account, request.credential, *asked),
         "login": None,
         "duty": 0,
         "since_us": since_us,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pyslurm_ng.base.numbers import NO_VAL
+from pyslurm_ng.conf.acct_gather_conf import AcctGatherConf, parse_acct_gather_conf
 from pyslurm_ng.conf.cgroup_conf import CgroupConf
 from pyslurm_ng.conf.namespaces import Namespaces
 from pyslurm_ng.conf.slurm_conf import SlurmConf
@@ -38,9 +39,11 @@ class NodeSetup:
     devices: tuple[NodeGres, ...]
     tree: Tree | None
     host: binding.HostCores
+    memory_mib: int  # RealMemory, or the host's where the node's line does not say it
     plugins: PluginsSpec | None = None  # of plugstack.conf
     namespaces: Namespaces | None = None
     oci: Mapping[str, Any] | None = None  # oci.conf by key
+    gather: AcctGatherConf = field(default_factory=lambda: parse_acct_gather_conf(""))
 
     def uses(self, plugin: str) -> bool:
         """Whether TaskPlugin names a plugin."""

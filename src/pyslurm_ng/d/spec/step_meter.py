@@ -26,6 +26,18 @@ def energy_sources(conf: SlurmConf) -> list[str]:
     return [word for word in words if word not in ("", "none")]
 
 
+def traffic_tres(conf: SlurmConf) -> list[tuple[str, str]]:
+    """Return which TRES of a network and file system are counted, and where a snapshot has them."""
+    plugins = [(name, "network", "ic") for name in conf.acct_gather_interconnect_type]
+    plugins.append((conf.acct_gather_filesystem_type, "filesystem", "fs"))
+    names = [
+        (f"{kind}/{plugin.rpartition('/')[2]}", part)
+        for plugin, part, kind in plugins
+        if plugin.rpartition("/")[2] not in ("", "none")
+    ]
+    return [(name, part) for name, part in names if name in conf.tracked_tres()]
+
+
 def measures_gpus(conf: SlurmConf) -> bool:
     """Return whether JobAcctGatherType and JobAcctGatherParams let GPU use be measured."""
     gathers = bool(conf.job_acct_gather_type) and not conf.job_acct_gather_type.endswith("/none")
@@ -59,7 +71,8 @@ def meter_spec(setup: NodeSetup, credential: nm.JobCredential) -> sc.MeterSpec |
     sources = energy_sources(setup.conf)
     gpu_energy, uses = "gpu" in sources and bool(gpus), measures_gpus(setup.conf)
     node_energy = any(source != "gpu" for source in sources)
-    if not (gpu_energy or node_energy or (gpus and uses)):
+    traffic = traffic_tres(setup.conf)
+    if not (gpu_energy or node_energy or traffic or (gpus and uses)):
         return None
     return {
         "path": f"{setup.spool}/{snapshot.FILE}",
@@ -67,4 +80,5 @@ def meter_spec(setup: NodeSetup, credential: nm.JobCredential) -> sc.MeterSpec |
         "gpu_use": bool(gpus) and uses,
         "node_energy": node_energy,
         "gpu_energy": gpu_energy,
+        "traffic": traffic,
     }

@@ -223,7 +223,7 @@ class Spool:
 
     def remove_step(self, path: str) -> None:
         """Forget a step."""
-        for name in (path, path + ".sock"):
+        for name in (path, path + ".sock", path + ".profile"):
             try:
                 os.unlink(name)
             except FileNotFoundError:

@@ -123,9 +123,12 @@ class StepBase(TypedDict):
     acct: bool
     acct_every: int  # seconds; 0: never
     memory_limit_kib: int
+    counts_shared: bool  # shared memory is part of a task's memory
     meter: MeterSpec | None
+    profile: ProfileSpec | None
     oom_kill_step: bool
     is_batch: bool
+    pam: str  # the user for whom PAM opens a session; "" without UsePAM
     task_prologs: list[tuple[str, str]]  # what it is called, and the program
     task_epilogs: list[tuple[str, str]]
 
@@ -178,6 +181,17 @@ class MeterSpec(TypedDict):
     gpu_use: bool
     node_energy: bool
     gpu_energy: bool
+    traffic: list[tuple[str, str]]  # TRES of accounting and their part of the file
+
+
+class ProfileSpec(TypedDict):
+    """Which series of a step are kept, and what publishes them."""
+
+    every_s: dict[str, int]  # by series: energy, lustre, network, task
+    meter: str  # the path of the file of the node's meter
+    command: list[str]  # of `d.profile.publisher`
+    starts_at_once: bool
+    about: dict[str, Any]  # what the publisher reads
 
 
 class ClocksSpec(TypedDict):

@@ -10,6 +10,7 @@ restarted slurmd finds every step by it. It need not outlive the machine, so it 
 3. `tasks`, by the supervisor: pids by global task id.
 4. `end`, by the supervisor, its last word.
 5. `swept`, by the template, if the supervisor died without it: none of its processes is left.
+   `used` is what they had used: user and system time in microseconds, and the largest in KiB.
 6. `reported`, by slurmd: the controller knows the end.
 
 A file system that is full must not turn a job that ended into one that was lost, so the file is

@@ -15,6 +15,7 @@ for a limited time: no program and no path of a user is touched.
 import errno
 import fcntl
 import os
+import sys
 import time
 from _signal import SIGKILL  # type: ignore[import-not-found]
 
@@ -31,7 +32,7 @@ MS_SLAVE, MS_RELATIME = 1 << 19, 1 << 21
 INIT_LIMIT_S = 60.0
 PIN = ".ns"
 _LOCK = ".lock"
-_NS_GET_NSTYPE = 0xB703
+_NS_GET_NSTYPE, _NS_GET_MNTNS_ID = 0xB703, 0x8008B705
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PATH = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PAUSE_S = 0.02
@@ -58,9 +59,19 @@ def enter(spec: "NamespaceSpec", *, makes: bool = True) -> bool:
         if not makes and not os.path.lexists(spec["directories"][0]):
             return False
         directory = own_directory(spec["directories"][0], makes=makes)
-        lock = os.open(
-            _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=directory
-        )
+        try:
+            return _enter_locked(spec, directory, makes)
+        finally:
+            os.close(directory)
+    except OSError as error:
+        where = os.fsdecode(error.filename or spec["directories"][0])
+        raise NamespaceError(f"private directories: {where}: {error.strerror}") from None
+
+
+def _enter_locked(spec: "NamespaceSpec", directory: int, makes: bool) -> bool:
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    lock = os.open(_LOCK, flags, 0o600, dir_fd=directory)
+    try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         pin = open_pin(directory)
         if pin < 0 and makes:
@@ -68,12 +79,9 @@ def enter(spec: "NamespaceSpec", *, makes: bool = True) -> bool:
         if pin >= 0:
             enter_namespace(pin, CLONE_NEWNS)
             os.close(pin)
-        os.close(lock)
-        os.close(directory)
         return pin >= 0
-    except OSError as error:
-        where = os.fsdecode(error.filename or spec["directories"][0])
-        raise NamespaceError(f"private directories: {where}: {error.strerror}") from None
+    finally:
+        os.close(lock)  # also after an error: other steps of the job wait for it
 
 
 def own_directory(path: str, *, makes: bool = False) -> int:
@@ -110,8 +118,8 @@ def _make(spec: "NamespaceSpec", directory: int) -> int:
     """Make the namespace and return it; this process is left outside."""
     run_script(spec, "InitScript", spec["init_script"], INIT_LIMIT_S)
     outside = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
-    unshare(CLONE_NEWNS)
     try:
+        _unshare_pinnable(outside)
         mount(b"none", b"/", b"", MS_REC | (MS_SLAVE if spec["shared"] else MS_PRIVATE))
         # Opened inside: nothing can be mounted from another namespace.
         sources = [_source(spec, private) for private in spec["places"]]
@@ -129,6 +137,46 @@ def _make(spec: "NamespaceSpec", directory: int) -> int:
     mount(_by_number(inside), _by_number(target), b"", MS_BIND)
     os.close(target)
     return inside
+
+
+def _unshare_pinnable(outside: int) -> None:
+    """Enter a new mount namespace that can be mounted on a file of the one outside.
+
+    Linux allows that if the new one has the higher number. Since Linux 6.18 each CPU gives numbers
+    from a range of its own, so this may have to run on the CPU on which the one outside was made.
+    """
+    least = _namespace_number(outside)
+    usual = os.sched_getaffinity(0)
+    unshare(CLONE_NEWNS)
+    try:
+        for cpu in range(os.cpu_count() or 1):
+            if _own_number() >= least:
+                return
+            try:
+                os.sched_setaffinity(0, {cpu})
+            except OSError:
+                continue  # switched off, or not ours
+            unshare(CLONE_NEWNS)
+    finally:
+        os.sched_setaffinity(0, usual)
+
+
+def _own_number() -> int:
+    own = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return _namespace_number(own)
+    finally:
+        os.close(own)
+
+
+def _namespace_number(namespace: int) -> int:
+    """Return the number that the kernel compares; 0 where it does not tell it (before 6.11)."""
+    number = bytearray(8)
+    try:
+        fcntl.ioctl(namespace, _NS_GET_MNTNS_ID, number)
+    except OSError:
+        return 0
+    return int.from_bytes(number, sys.byteorder)
 
 
 def _source(spec: "NamespaceSpec", private: "PrivatePlace") -> int:

@@ -4,6 +4,7 @@ Task prologs and login shells may never end, and the supervisor must still obey 
 limit. So it forks this process for such a step. The process starts the tasks one after the other,
 passes the messages of `step_tasks` on, and ends. The tasks are children of the supervisor from the
 beginning (CLONE_PARENT). With plugins (plugstack.conf) it stays: they run in it, see `plugin_host`.
+With UsePAM it stays, too: a session is open in it until its channel closes, see `pam_session`.
 """
 
 import os
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pyslurm_ng.d.spool.step_contract import StepSpec
+    from pyslurm_ng.d.stepd.pam_session import PamSession
     from pyslurm_ng.d.stepd.plugin_host import PluginHost
 
 _MESSAGE_BYTES = 1 << 18
@@ -123,7 +125,7 @@ def launch(
     Raises:
         CannotStart: no process could be forked in a minute.
     """
-    has_programs = spec["task_prologs"] or spec["login"] or spec.get("plugins")
+    has_programs = spec["task_prologs"] or spec["login"] or spec.get("plugins") or spec.get("pam")
     begin = Launcher if has_programs else TaskStarter
     give_up = time.monotonic() + FORK_LIMIT_S
     while True:
@@ -146,7 +148,9 @@ def _work(spec: "StepSpec", joins: "list[int]", channel: "socket", *, is_routed:
 
     channel.setblocking(True)
     plugins = _plugin_host(spec, joins)
+    session: PamSession | None = None
     try:
+        session = _pam_session(spec)
         if plugins is not None:
             _begin_plugins(plugins, tell)
         programs = TaskPrograms(spec, joins)
@@ -168,7 +172,23 @@ def _work(spec: "StepSpec", joins: "list[int]", channel: "socket", *, is_routed:
         text = f"start: {type(error).__name__}: {error}"[:1000]
         tell({"failed": FILES_STATUS, "text": text, "notes": [], "trace": trace_of(error)})
     if plugins is not None:
-        _serve_plugins(plugins, channel, tell)
+        _serve_plugins(plugins, session, channel, tell)
+    elif session is not None:
+        channel.recv(_MESSAGE_BYTES)  # nothing comes until the supervisor closes its end
+        session.close()
+
+
+def _pam_session(spec: "StepSpec") -> "PamSession | None":
+    """Open the session whose limits tasks get from us. Raises CannotStart."""
+    user = spec.get("pam")
+    if not user:
+        return None
+    from pyslurm_ng.d.stepd.pam_session import PamError, PamSession
+
+    try:
+        return PamSession(user)
+    except PamError as problem:
+        raise CannotStart(FILES_STATUS, str(problem)) from None
 
 
 # Plugins ------------------------------------------------------------------------------------------
@@ -196,7 +216,10 @@ def _begin_plugins(plugins: "PluginHost", tell: "Callable[[dict[str, Any]], None
 
 
 def _serve_plugins(
-    plugins: "PluginHost", channel: "socket", tell: "Callable[[dict[str, Any]], None]"
+    plugins: "PluginHost",
+    session: "PamSession | None",
+    channel: "socket",
+    tell: "Callable[[dict[str, Any]], None]",
 ) -> None:
     """Call what comes after tasks when the supervisor says so, until it has called `exit`."""
     while True:
@@ -206,6 +229,8 @@ def _serve_plugins(
         words = unpack(body)
         if "exit" in words:
             plugins.exit()
+            if session is not None:
+                session.close()
         else:
             plugins.task_exit(words["over"], words["pid"], words["status"])
         tell(plugins.taken_lines())

@@ -37,14 +37,15 @@ def fork_own(work: "Callable[[], None]", keep: "list[int]") -> int:
         set_wakeup_fd(-1)
         for number in (SIGCHLD, SIGTERM):
             signal(number, SIG_DFL)
-        _close_all_but(keep)
+        close_all_but(keep)
         work()
         code = 0
     finally:
         os._exit(code)
 
 
-def _close_all_but(keep: "list[int]") -> None:
+def close_all_but(keep: "list[int]") -> None:
+    """Close all descriptors but `keep`, stdin, stdout and stderr."""
     after = 3
     for descriptor in sorted({descriptor for descriptor in keep if descriptor >= 3}):
         os.closerange(after, descriptor)

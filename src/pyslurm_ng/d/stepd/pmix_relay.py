@@ -8,6 +8,7 @@ it ends before the tasks do, the step ends.
 import os
 import select
 import time
+from _signal import SIGKILL  # type: ignore[import-not-found]
 from _socket import AF_UNIX, SHUT_WR, SOCK_CLOEXEC, SOCK_STREAM, socketpair
 
 from pyslurm_ng.base.poll_loop import read_some, write_some
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from pyslurm_ng.d.stepd.task import Task
 
 _END_S = 2.0
+_REMOVE_S = 2.0
+_REMOVE_PAUSE_S = 0.01
 _MOST_VARIABLES_BYTES = 256 << 10
 _MOST_UNSENT = 8 << 20
 """Above it srun is not read: the server is a process of the user, who can stop it."""
@@ -144,10 +147,37 @@ class PmixRelay:
         give_up = time.monotonic() + _END_S
         while self._descriptor >= 0 and time.monotonic() < give_up:
             self._loop.turn(_END_S)
-        self.close()
+        self._hang_up()
 
     def close(self) -> None:
-        """End the connection, and remove what a server that was killed has left."""
+        """End the connection, and remove what a server that was killed has left.
+
+        The directory is the user's. So an empty one is removed here, and what is in it by a
+        process with the user's rights, which has not for ever: there may be millions of files.
+        """
+        self._hang_up()
+        try:
+            os.rmdir(self._directory)
+        except FileNotFoundError:
+            return
+        except OSError:
+            self._wait_for(fork_own(self._remove, []))
+
+    def _remove(self) -> None:
+        from shutil import rmtree
+
+        become(identity_of(self._spec))
+        rmtree(self._directory, ignore_errors=True)
+
+    def _wait_for(self, pid: int) -> None:
+        give_up = time.monotonic() + _REMOVE_S
+        while not os.waitpid(pid, os.WNOHANG)[0]:
+            if time.monotonic() > give_up:
+                os.kill(pid, SIGKILL)
+                give_up += _REMOVE_S
+            self._loop.turn(_REMOVE_PAUSE_S)
+
+    def _hang_up(self) -> None:
         if self._descriptor >= 0:
             self._loop.drop(self._descriptor)
             self._socket.close()
@@ -156,10 +186,6 @@ class PmixRelay:
             self._pause()
         self._processes.beside.discard(self._pid)
         self._refuse()
-        try:
-            os.rmdir(self._directory)  # of the user: so only if it is empty, and nothing below it
-        except OSError:
-            pass
 
     # The server --------------------------------------------------------------------------------
 
@@ -213,7 +239,7 @@ class PmixRelay:
             self._watch()
 
     def _lost(self, text: str) -> None:
-        self.close()
+        self._hang_up()
         if self.is_ready and not self.problem and not self._is_ending:
             self._fail(text)
         self.problem = self.problem or text

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pyslurm_ng.d.spool.step_contract import Order
 
 _COMMAND_BYTES = 65536
+_LISTEN_PAUSE_S = 2.0
 
 
 class SlurmdChannel:
@@ -24,6 +25,9 @@ class SlurmdChannel:
         path: the path of the step's file.
         obey: called with each command.
         greeting: returns the first messages for a slurmd that connects to the socket.
+
+    Attributes:
+        was_left: whether a slurmd has ended before the step.
     """
 
     def __init__(
@@ -39,6 +43,7 @@ class SlurmdChannel:
         self._greeting = greeting
         self._channel: socket | None = None
         self._listener: socket | None = None
+        self.was_left = False
 
     def attach(self, channel: socket) -> None:
         """Serve a slurmd over a channel."""
@@ -75,32 +80,40 @@ class SlurmdChannel:
 
     def _detach(self) -> None:
         """Close the channel after slurmd has ended, and wait for the next slurmd."""
+        self.was_left = True
         if self._channel is not None:
             self._loop.drop(self._channel.fileno())
             self._channel.close()
             self._channel = None
-        if self._listener is not None:
-            return
+        if self._listener is None:
+            self._listen()
+
+    def _listen(self) -> None:
+        """Make the socket; where that fails, as in a full spool, try again until it does not."""
         listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC)
-        folder = os.open(os.path.dirname(self._path), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        # A socket's address may have 107 bytes; with the directory's number only the name counts.
-        address = f"/proc/self/fd/{folder}/{os.path.basename(self._path)}"
+        try:
+            self._bind(listener)
+            listener.listen(4)
+        except OSError:
+            listener.close()
+            self._loop.later(_LISTEN_PAUSE_S, self._listen, "listen")
+            return
+        listener.setblocking(False)
+        self._listener = listener
+        self._loop.watch(listener.fileno(), select.POLLIN, self._accept)
+
+    def _bind(self, listener: socket) -> None:
         try:
             os.unlink(self._path)
         except FileNotFoundError:
             pass
+        folder = os.open(os.path.dirname(self._path), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        # A socket's address may have 107 bytes; with the directory's number only the name counts.
         try:
-            listener.bind(address)
+            listener.bind(f"/proc/self/fd/{folder}/{os.path.basename(self._path)}")
             os.chmod(self._path, 0o600)
-        except OSError:
-            listener.close()
-            return
         finally:
             os.close(folder)
-        listener.listen(4)
-        listener.setblocking(False)
-        self._listener = listener
-        self._loop.watch(listener.fileno(), select.POLLIN, self._accept)
 
     def _accept(self, events: int) -> None:
         assert self._listener is not None

@@ -11,6 +11,7 @@ slurmd decides where they are and what they limit (`job_spec.cgroup_plan`). The 
 The steps of a job share its group, and the last step on the node removes it.
 """
 
+import errno
 import os
 
 from pyslurm_ng.d.host.cgroup import Group, GroupUsage, GroupV1, GroupV2, Limits
@@ -20,8 +21,24 @@ if TYPE_CHECKING:
     from pyslurm_ng.d.spool.step_contract import CgroupPlan, GroupLimits
 
 
-class CgroupError(Exception):
-    """A group cannot be made as configured; the text names the file and the cause."""
+NO_GROUPS = "control groups cannot be made"
+"""Why a node is drained."""
+_OF_THE_NODE = (errno.EACCES, errno.ENODEV, errno.ENOENT, errno.EPERM, errno.EROFS)
+
+
+class CgroupError(OSError):
+    """A group cannot be made as configured; `strerror` names the file and the cause."""
+
+    @property
+    def drain(self) -> str:
+        """Why the node should take no further jobs; "" where the job may be the cause."""
+        return NO_GROUPS if self.errno in _OF_THE_NODE else ""
+
+
+def cgroup_error(error: OSError, group: Group) -> CgroupError:
+    """Return what to raise for an error about a group."""
+    path = os.fsdecode(error.filename or next(iter(group.directories.values())))
+    return CgroupError(error.errno, f"control group {path}: {error.strerror}")
 
 
 def limits_of(fields: "GroupLimits") -> Limits:
@@ -61,8 +78,7 @@ class StepCgroup:
             self._step.limit(self._step_limits)
             joins = [os.open(path, os.O_WRONLY | os.O_CLOEXEC) for path in self._step.join_files()]
         except OSError as error:
-            path = error.filename or next(iter(self._step.directories.values()))
-            raise CgroupError(f"control group {path}: {error.strerror}") from None
+            raise cgroup_error(error, self._step) from None
         self._oom_before = self._step.usage().oom_kills if self._step_limits.mem_mib else 0
         return joins
 

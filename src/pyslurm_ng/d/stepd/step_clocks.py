@@ -3,10 +3,7 @@
 NVML may hang, so the process has a deadline, and the loop goes on while it runs.
 """
 
-import os
-import select
-import time
-from _signal import SIGKILL, pidfd_send_signal  # type: ignore[import-not-found]
+from pyslurm_ng.d.stepd.beside_process import BesideProcess
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +13,6 @@ if TYPE_CHECKING:
     from pyslurm_ng.d.stepd.step_processes import StepProcesses
 
 _LIMIT_S = 10.0
-_MOST_BYTES = 65536
 
 
 class StepClocks:
@@ -68,54 +64,14 @@ class StepClocks:
         command = self._spec["command"]
         gpus = ",".join(map(str, self._spec["gpus"]))
         argv = [*command, words[0], gpus, *words[1:]]
-        ours, theirs = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         try:
-            pid = os.posix_spawn(
-                argv[0], argv, os.environ,
-                file_actions=[(os.POSIX_SPAWN_DUP2, null, 0), (os.POSIX_SPAWN_DUP2, theirs, 1),
-                              (os.POSIX_SPAWN_DUP2, null, 2)],
-            )  # fmt: skip
+            process = BesideProcess(self._loop, self._processes, argv)
         except OSError as error:
-            os.close(ours)
             return f"problem: {argv[0]}: {error.strerror}"
-        finally:
-            os.close(null)
-            os.close(theirs)
-        pidfd = _opened(pid)
-        self._processes.beside.add(pid)
-        try:
-            return self._heard(ours, is_start=is_start)
-        finally:
-            os.close(ours)
-            self._processes.beside.discard(pid)
-            _end(pid, pidfd)
-
-    def _heard(self, pipe: int, *, is_start: bool) -> str:
-        parts: list[bytes] = []
-        is_over: list[bool] = []
-
-        def take(events: int) -> None:
-            try:
-                part = os.read(pipe, _MOST_BYTES)
-            except BlockingIOError:
-                return
-            parts.append(part)
-            if not part or sum(map(len, parts)) > _MOST_BYTES:
-                is_over.append(True)
-
-        self._loop.watch(pipe, select.POLLIN, take)
-        give_up = time.monotonic() + _LIMIT_S
-        try:
-            while not is_over and not (is_start and self._ending.is_dying):
-                left_s = give_up - time.monotonic()
-                if left_s <= 0:
-                    parts.append(f"problem: NVML did not answer within {_LIMIT_S:.0f} s\n".encode())
-                    break
-                self._loop.turn(left_s)
-        finally:
-            self._loop.drop(pipe)
-        return b"".join(parts).decode("utf-8", "replace")
+        said = process.finish(_LIMIT_S, lambda: is_start and self._ending.is_dying)
+        if said is None and is_start and self._ending.is_dying:
+            return ""
+        return f"problem: NVML did not answer within {_LIMIT_S:.0f} s" if said is None else said
 
 
 def _shown(line: str) -> str:
@@ -124,24 +80,3 @@ def _shown(line: str) -> str:
     clocks = [f"memory_freq:{pairs['memory']}"] if pairs.get("memory", "0") != "0" else []
     clocks += [f"graphics_freq:{pairs['graphics']}"] if pairs.get("graphics", "0") != "0" else []
     return f"GpuFreq={','.join(clocks)}"
-
-
-def _end(pid: int, pidfd: int) -> None:
-    """End the process, which may be reaped already; one that hangs in a driver is left behind."""
-    try:
-        if pidfd >= 0:
-            pidfd_send_signal(pidfd, SIGKILL)
-            os.waitpid(pid, os.WNOHANG)
-    except (ProcessLookupError, ChildProcessError):
-        return
-    finally:
-        if pidfd >= 0:
-            os.close(pidfd)
-
-
-def _opened(pid: int) -> int:
-    """Return a descriptor of our child, which nobody has reaped yet; -1 on an old kernel."""
-    try:
-        return os.pidfd_open(pid)
-    except OSError:
-        return -1

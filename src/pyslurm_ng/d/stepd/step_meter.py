@@ -41,6 +41,8 @@ class StepMeter:
         self._began_us = snapshot.now_us()
         self._began_uj = -1
         self._energy_uj = 0
+        self._began: dict[str, list[int]] = {}  # totals of bytes in and out at the start, by TRES
+        self._moved: dict[str, list[int]] = {}
         self.look()
 
     def look(self) -> bool:
@@ -51,6 +53,7 @@ class StepMeter:
         self._fields = snapshot.read(spec["path"])
         self._rows = {row[PID]: row for row in self._fields.get("processes", ())}
         self._count_energy()
+        self._count_traffic(spec)
         return bool(self._fields)
 
     def has_gpus(self) -> bool:
@@ -86,6 +89,19 @@ class StepMeter:
         mean = min(100 * busy_ms // span_ms, percent)
         return {"gpu_percent": percent, "gpu_mean_percent": mean, "gpu_memory_kib": memory_kib}
 
+    def now(self, task: int) -> "dict[str, int]":
+        """Return what a task does on its GPUs at the last look, as a profile has it."""
+        known = self._processes.get(task, {})
+        alive = [row for pid, row in known.items() if pid in self._rows]
+        return {
+            "gpu_memory_kib": sum(row[MEMORY_KIB] for row in alive),
+            "gpu_percent": sum(row[PERCENT] for row in alive),
+        }
+
+    def traffic(self) -> "list[tuple[str, int, int]]":
+        """Return each TRES that is counted, with the bytes in and out since the step's start."""
+        return [(tres, moved[0], moved[1]) for tres, moved in self._moved.items()]
+
     def energy_j(self) -> int:
         """Return the joules since the step's start, as of the last look."""
         return self._energy_uj // _UJ
@@ -97,6 +113,16 @@ class StepMeter:
         if self._began_uj < 0:
             self._began_uj = now_uj
         self._energy_uj = max(self._energy_uj, now_uj - self._began_uj)
+
+    def _count_traffic(self, spec: "MeterSpec") -> None:
+        for tres, part in spec["traffic"]:
+            totals = self._fields.get(part)
+            if not totals:
+                continue
+            began = self._began.setdefault(tres, totals[2:])
+            self._moved[tres] = [
+                max(0, now - then) for now, then in zip(totals[2:], began, strict=True)
+            ]
 
     def _counter_uj(self) -> int:
         """Return the step's counters at this moment, -1 if there are none.

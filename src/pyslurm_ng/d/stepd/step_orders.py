@@ -79,6 +79,7 @@ class StepOrders:
                 "usage": self._usage.rows(),
                 "pids": self._processes.living(),
                 "energy_j": self._usage.energy_j(),
+                "traffic": self._usage.traffic(),
             }
             self._tell({"did": "usage", "tag": order["tag"], **usage})
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyslurm_ng.d.stepd.step_cgroup import StepCgroup
     from pyslurm_ng.d.stepd.step_ending import StepEnding
     from pyslurm_ng.d.stepd.step_notices import StepNotices
+    from pyslurm_ng.d.stepd.step_pam import StepPam
     from pyslurm_ng.d.stepd.step_plugins import StepPlugins
     from pyslurm_ng.d.stepd.step_processes import StepProcesses
     from pyslurm_ng.d.stepd.step_readers import StepReaders
@@ -49,6 +50,7 @@ class StepStart:
 
     Attributes:
         plugins: of plugstack.conf, None without any.
+        pam: the process in which a PAM session is open; None without UsePAM.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class StepStart:
         self._writer = writer
         self._tell = tell
         self.plugins: StepPlugins | None = None
+        self.pam: StepPam | None = None
         self._files: dict[
             int, int
         ] = {}  # a file's number in the starter -> its number in the writer
@@ -114,8 +117,9 @@ class StepStart:
         finally:
             for descriptor in joins:
                 os.close(descriptor)
-            if self.plugins is not None and isinstance(starter, Launcher):
-                self.plugins.keep(starter)
+            stays = self.plugins or self.pam
+            if stays is not None and isinstance(starter, Launcher):
+                stays.keep(starter)
             else:
                 starter.close()
             self._processes.launch = None
@@ -179,7 +183,9 @@ class StepStart:
         try:
             return self._cgroup.make() if self._cgroup is not None else []
         except CgroupError as error:
-            raise CannotStart(SIGKILL, str(error)) from None
+            if self._spec["route"] is not None:
+                self._srun.connect(self._spec["route"])  # it is told why
+            raise CannotStart(SIGKILL, str(error.strerror), error.drain) from None
 
     def _write_script(self) -> None:
         spec = self._spec
@@ -216,6 +222,7 @@ class StepStart:
                 elif self.plugins is not None and self.plugins.take(message):
                     continue
                 elif "done" in message:
+                    self._writer.begin()
                     self._notices.say_all(message["notes"])
                     return
                 elif message and "failed" not in message:

@@ -1,8 +1,9 @@
 """What the supervisor itself writes into a user's files: notices, and output with labels.
 
-The supervisor forks a process for that, which runs as the user, once there is something to write.
-A file that cannot be written to (a full FIFO, a file system that does not answer) stops only that
-process. Then notices are dropped, and tasks with labelled output wait, as they would for the file.
+The supervisor forks a process for that, which runs as the user, once there is something to write
+and all files are known: the process has those that were open at the fork. A file that cannot be
+written to (a full FIFO, a file system that does not answer) stops only that process. Then notices
+are dropped, and tasks with labelled output wait, as they would for the file.
 """
 
 import os
@@ -38,14 +39,21 @@ class StepWriter:
         self._unsent = bytearray()
         self._waiting: list[Callable[[], None]] = []
         self._pipe = -1
+        self._has_all_files = False
         self._is_ending = False
         self.pid = 0
         """The id of the process, 0 before its start and after its end."""
 
     def add(self, descriptor: int) -> int:
-        """Keep a descriptor and return the file's number; add all files before the first write."""
+        """Keep a descriptor and return the file's number."""
         self._files.append(descriptor)
         return len(self._files) - 1
+
+    def begin(self) -> None:
+        """Write what has come by now, and from now on at once: all files have been added."""
+        self._has_all_files = True
+        if self._unsent:
+            self._pass_on()
 
     @property
     def has_room(self) -> bool:
@@ -66,11 +74,15 @@ class StepWriter:
         if self._is_ending or not 0 <= file < len(self._files):
             return
         self._unsent += _HEAD.pack(file, len(data)) + data
+        if self._has_all_files:
+            self._pass_on()
+
+    def _pass_on(self) -> None:
         if self._pipe < 0:
-            self._begin()
+            self._fork()
         self._send(0)
 
-    def _begin(self) -> None:
+    def _fork(self) -> None:
         read_fd, self._pipe = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._pipe, False)
         files = self._files
@@ -115,6 +127,8 @@ class StepWriter:
 
     def finish(self) -> None:
         """Take nothing from now on; `pid` becomes 0 when all is written and `ended` was called."""
+        if not self._is_ending:
+            self.begin()
         self._is_ending = True
         if not self._unsent:
             self._drop()

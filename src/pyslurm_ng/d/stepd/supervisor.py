@@ -49,11 +49,16 @@ if TYPE_CHECKING:
 
     from pyslurm_ng.d.spool.step_contract import Order, StepSpec
     from pyslurm_ng.d.stepd.extern_processes import Outside
+    from pyslurm_ng.d.stepd.step_pam import StepPam
     from pyslurm_ng.d.stepd.step_plugins import StepPlugins
+    from pyslurm_ng.d.stepd.step_profile import StepProfile
 
 _FLUSH_S = 300.0
 _FLUSH_KILLED_S = 5.0
 _CHILDREN_PAUSE_S = 0.2
+_CHANGES_ITS_PROCESS = (
+    "namespace", "pam", "plugins", "mpi", "x11", "frequency", "clocks", "profile",
+)  # fmt: skip
 
 
 class Step:
@@ -91,8 +96,10 @@ class Step:
             loop, path, spec, cgroup, tasks, processes, ending, notices, srun, readers, ends,
             writer, self._slurmd.tell,
         )  # fmt: skip
+        self._profile = usage.profile = self._new_profile()
         self._plugins = plugins = _plugins_of(loop, spec, processes, notices, self._slurmd.tell)
         self._start.plugins = ends.plugins = plugins
+        self._start.pam = self._pam = _pam_of(loop, spec, processes, ends.reap)
         if channel is not None:
             self._slurmd.attach(channel)
 
@@ -113,11 +120,39 @@ class Step:
         self._try(lambda: self._ending.end_rest(self._ends.reap, self._unkillable))
         if self._plugins is not None:
             self._try(self._plugins.finish)
+        if self._pam is not None:
+            self._try(self._pam.finish)
         self._try(self._frequency.restore)
         self._try(self._clocks.restore)
+        if self._profile is not None:
+            self._try(self._profile.finish)
         self._try(self._end_streams)
         self._finish()
         self._try(self._readers.linger)
+
+    @property
+    def leaves_nothing(self) -> bool:
+        """Whether a step that is over has changed nothing in this process."""
+        return (
+            not self._faults.count
+            and not self._result.error
+            and not self._ending.is_dying
+            and not self._slurmd.was_left
+            and not any(self._spec.get(word) for word in _CHANGES_ITS_PROCESS)
+        )
+
+    def _new_profile(self) -> "StepProfile | None":
+        """Return what keeps the step's profile, None if nobody asked for one."""
+        spec = self._spec.get("profile")
+        if spec is None:
+            return None
+        from pyslurm_ng.d.stepd.step_profile import StepProfile
+
+        def tell(text: str) -> None:
+            self._notices.say(text)
+            self._slurmd.tell({"did": "plugin", "text": text})
+
+        return StepProfile(self._loop, spec, self._processes, self._ending, self._path, tell)
 
     def _try(self, part: "Callable[[], None]") -> None:
         try:
@@ -148,6 +183,8 @@ class Step:
             self._notices.show(line)
         for problem in filter(None, (text, *problems)):
             self._notices.say(problem)
+        if self._profile is not None:
+            self._profile.begin()
         self._usage.begin()
 
     def _serve(self) -> None:
@@ -224,6 +261,7 @@ class Step:
         if self._spec["script"]:
             self._try(lambda: remove_script(self._spec["spool"]))
         end = self._result.record(status, len(tasks), usage, self._usage.energy_j())
+        end["traffic"] = self._usage.traffic()
         try:
             try:
                 step_record.append(self._path, end)
@@ -242,6 +280,20 @@ def _outside_of(spec: "StepSpec") -> "Outside | None":
     from pyslurm_ng.d.stepd.extern_processes import Outside
 
     return Outside(spec["uid"])
+
+
+def _pam_of(
+    loop: PollLoop, spec: "StepSpec", processes: StepProcesses, reap: "Callable[[], None]"
+) -> "StepPam | None":
+    """Return what keeps the step's PAM session, None without UsePAM.
+
+    Where there are plugins the process is theirs, and closes the session after them.
+    """
+    if not spec.get("pam") or spec.get("plugins") is not None:
+        return None
+    from pyslurm_ng.d.stepd.step_pam import StepPam
+
+    return StepPam(loop, processes, reap)
 
 
 def _plugins_of(

@@ -73,7 +73,9 @@ class TaskPrograms:
         """
         name, path = program
         argv = [os.fsencode(path)]
-        context = [*environment, b"SLURM_SCRIPT_CONTEXT=prolog_task"]
+        # The task has no process yet. A step that a script starts has the script's here.
+        context = [entry for entry in environment if not entry.startswith(b"SLURM_TASK_PID=")]
+        context.append(b"SLURM_SCRIPT_CONTEXT=prolog_task")
         try:
             status, output = self._run(argv, argv, context, cwd, _PROLOG_LIMIT_S, stderr)
         except OSError as error:

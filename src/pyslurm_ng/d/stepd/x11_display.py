@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _FIRST, _END = 20, 1020
 _FIRST_PORT = 6000
+_HERE = b"127.0.0.1"
 _XAUTH_S = 10.0
 _XAUTH_PAUSE_S = 0.05
 _XAUTH = ("/usr/bin/xauth", "/usr/X11/bin/xauth", "/usr/local/bin/xauth")
@@ -63,9 +64,12 @@ class X11Display:
 
     @property
     def environment(self) -> "list[bytes]":
-        """Return the variables by which tasks find the display."""
+        """Return the variables by which tasks find the display.
+
+        By its address: `localhost` may be ::1 first, where another user may listen at this port.
+        """
         path = [b"XAUTHORITY=" + os.fsencode(self._path)] if self._path else []
-        return [b"DISPLAY=localhost:%d.0" % self._number, *path]
+        return [b"DISPLAY=%s:%d.0" % (_HERE, self._number), *path]
 
     def _write_file(self) -> str:
         """Write a file of the user's that nobody else can read. Raises OSError."""
@@ -174,7 +178,7 @@ def _listen() -> "tuple[socket, int]":
         number = _FIRST + (offset + turn) % (_END - _FIRST)
         listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC)
         try:
-            listener.bind(("127.0.0.1", _FIRST_PORT + number))
+            listener.bind((_HERE.decode(), _FIRST_PORT + number))
             listener.listen(64)
         except OSError:
             listener.close()

@@ -14,7 +14,7 @@ import msgspec
 from pyslurm_ng.base.errors import Errno, Reject, error_text
 from pyslurm_ng.d.stepmgr.hands import Hands
 from pyslurm_ng.d.stepmgr.news import News
-from pyslurm_ng.d.stepmgr.notes import CANCELLED, QUEUED, Notes
+from pyslurm_ng.d.stepmgr.notes import ANSWERED, CANCELLED, QUEUED, Notes
 from pyslurm_ng.d.stepmgr.waiting import (
     StepWaits,
     WaitingStep,
@@ -25,7 +25,7 @@ from pyslurm_ng.d.stepmgr.waiting import (
 )
 from pyslurm_ng.model.job import Step
 from pyslurm_ng.model.states import JobState
-from pyslurm_ng.steps.creation import WAIT_CODES
+from pyslurm_ng.steps.creation import WAIT_CODES, compact
 from pyslurm_ng.steps.managed_job import ManagedJob
 from pyslurm_ng.wire import node_messages as nm
 from pyslurm_ng.wire.call import Call
@@ -49,6 +49,7 @@ _TRIES_AT_ONCE = 8
 _MOST_REQUESTS = 4096
 
 _encode = msgspec.msgpack.Encoder().encode
+_decode_answered = msgspec.msgpack.Decoder(list[tuple[bytes, int]]).decode
 TOO_MUCH = "steps that wait have too long variables and arguments: wait until some have begun"
 
 
@@ -62,7 +63,7 @@ class StepManager:
         self.waiting = WaitingSteps()
         self._open: dict[int, Call] = {}
         self._waits = StepWaits(self.job, self.waiting)
-        self.news = News(self.job, notes, hands, self.waiting.notes)
+        self.news = News(self.job, notes, hands, self._kept_notes)
         self._granted: dict[bytes, int] = {}
         self._is_trying = False
         self._is_due = False
@@ -88,6 +89,7 @@ class StepManager:
             call.reply(Done())
 
     def _create(self, call: Call, request: CreateStep) -> None:
+        request = call.request = compact(request)
         waiting = WaitingStep(request, call.peer.uid, call)
         call.on_gone(partial(self._gone_waiting, waiting))
         known = self._granted.get(request.request_id)
@@ -113,6 +115,7 @@ class StepManager:
         if problem:
             call.error(Errno.ESLURM_NOT_SUPPORTED, problem)
             return
+        request = msgspec.structs.replace(request, step=compact(request.step))
         size = call.body_bytes + _STEP_BYTES
         self.news.tidy()
         if self.waiting.queued_bytes + size > _MOST_QUEUED_BYTES or self._notes.is_full:
@@ -145,6 +148,14 @@ class StepManager:
         self._granted[request_id] = step_id
         if len(self._granted) > _MOST_REQUESTS:
             del self._granted[next(iter(self._granted))]
+
+    def _kept_notes(self) -> list[tuple[bytes, bytes]]:
+        """Return what stays in the notes when steps that are over are left out.
+
+        Who lost the answer asks once more, perhaps after a restart, and must not run a step twice.
+        """
+        answered = [*self._granted.items()]
+        return [(ANSWERED, _encode(answered)), *self.waiting.notes()]
 
     # Shares -------------------------------------------------------------------------------------
 
@@ -316,6 +327,9 @@ class StepManager:
                 self._remember(waiting.queued.request_id, waiting.step_id)
             elif kind == CANCELLED:
                 queued.pop(msgspec.msgpack.decode(body, type=int), None)
+            elif kind == ANSWERED:
+                for request_id, step_id in _decode_answered(body):
+                    self._remember(request_id, step_id)
             else:
                 self.news.take_up(kind, body)
         made = self.news.learn()

@@ -91,12 +91,18 @@ class StepManagers:
         if call.peer.role != "node":
             call.error(Errno.ESLURM_ACCESS_DENIED, error_text(Errno.ESLURM_ACCESS_DENIED))
             return
+        is_lost = False
         for report in reports.reports:
             if isinstance(report, nm.StepEnded):
                 manager = self._managers.get((report.job_id, report.attempt))
                 if manager is not None:
                     manager.ended(call.peer.name, report)
-        call.reply(Done())
+                else:
+                    is_lost = True
+        if is_lost:  # the job is over here, so only the other node can tell the controller
+            call.error(Errno.ESLURM_INVALID_JOB_ID, error_text(Errno.ESLURM_INVALID_JOB_ID))
+        else:
+            call.reply(Done())
 
     def cancel(self, job_id: int, step_id: int) -> bool:
         """Forget a queued step, or end one that runs; return whether there was one."""
@@ -197,6 +203,7 @@ class StepManagers:
         if host != self._node.name:
             self._remote.add(host, report)
             return
+        self._core.told(report)
         manager = self._managers.get((report.job_id, report.attempt))
         if manager is not None:
             manager.ended(host, report)

@@ -21,6 +21,7 @@ SENT = b"S"  # how many of the news the controller has, all in all
 QUEUED = b"Q"  # a step that waits: its number and its request
 CANCELLED = b"C"  # the number of a step that no longer waits
 NEXT = b"I"  # the number of the next step
+ANSWERED = b"A"  # requests that have been answered, with the steps that they made
 
 
 class Notes:

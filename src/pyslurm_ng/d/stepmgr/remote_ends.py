@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.d.node.local_node import LocalNode
 from pyslurm_ng.d.stepmgr.node_links import NodeLinks
 from pyslurm_ng.wire import node_messages as nm
@@ -14,7 +15,10 @@ _LONGEST_PAUSE_S = 5.0
 
 
 class RemoteEnds:
-    """Brings each end to the node whose step manager gave the share, until the job is over."""
+    """Brings each end to the node whose step manager gave the share, until the job is over.
+
+    What has not arrived when the job ends here goes to the controller (`runs.end`).
+    """
 
     def __init__(self, node: LocalNode, links: NodeLinks) -> None:
         self._node = node
@@ -58,6 +62,8 @@ class RemoteEnds:
             await self._links.request(host, address, nm.NodeReports(list(batch)))
         except LinkError as error:
             self._node.log.verbose(f"step manager on {host}: {error.text}")
+            if error.code == Errno.ESLURM_INVALID_JOB_ID:
+                return _FIRST_PAUSE_S  # the controller hears it when the job ends here
             self._ends[host] = batch + self._ends[host]
             await asyncio.sleep(pause_s)
             return min(_LONGEST_PAUSE_S, 2 * pause_s)
@@ -70,6 +76,7 @@ class RemoteEnds:
     def _mark_reported(self, reports: list[nm.StepEnded]) -> None:
         spool = self._node.spool
         for report in reports:
+            self._core.told(report)
             path = spool.step_path(report.job_id, report.step_id, report.attempt)
             try:
                 spool.mark_reported(path)

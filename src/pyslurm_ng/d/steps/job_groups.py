@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pyslurm_ng.d.stepd.step_cgroup import job_group, leave_job, limits_of
+from pyslurm_ng.d.stepd.step_cgroup import cgroup_error, job_group, leave_job, limits_of
 
 if TYPE_CHECKING:
     from pyslurm_ng.d.core.node_core import NodeCore
@@ -42,7 +42,7 @@ class JobGroups:
         """Make a job's group, if it is limited, and keep it until the job is over here.
 
         Raises:
-            OSError: it cannot be made.
+            CgroupError: it cannot be made.
         """
         plan = self._plan_of(credential)
         if plan is None:
@@ -50,9 +50,12 @@ class JobGroups:
         group = job_group(plan)
         if not plan["job_limits"].get("mem_mib"):
             return group
-        group.create(limits_of(plan["job_limits"]))
-        for directory in group.directories.values():
-            os.makedirs(f"{directory}/{_HELD}", mode=0o755, exist_ok=True)
+        try:
+            group.create(limits_of(plan["job_limits"]))
+            for directory in group.directories.values():
+                os.makedirs(f"{directory}/{_HELD}", mode=0o755, exist_ok=True)
+        except OSError as error:
+            raise cgroup_error(error, group) from None
         self._held[credential.job_id, credential.attempt] = (credential, group)
         return group
 

@@ -32,6 +32,9 @@ class OrphanedStep:
     Args:
         path: of the step's file.
         records: what it says.
+
+    Attributes:
+        ntasks: how many tasks it has on this node.
     """
 
     def __init__(self, job_id: int, step_id: int, path: str, records: Mapping[str, Any]) -> None:
@@ -41,6 +44,8 @@ class OrphanedStep:
         self._spec: Mapping[str, Any] = records.get("spec") or {}
         plan = self._spec.get("cgroup")
         self._group = StepCgroup(plan) if plan else None
+        self._usage: dict[str, int] = {}
+        self.ntasks = len(self._spec.get("tasks", ()))
 
     async def end(self, limit_s: float, on_stuck: Callable[[], None]) -> None:
         """Kill until nothing is left; `on_stuck` is called once if that takes longer than limited.
@@ -88,6 +93,24 @@ class OrphanedStep:
             living += signal_below(_NO_PROCESS, pids, signal.SIGKILL, self._belongs)
         return living
 
+    def usage(self) -> list[tuple[int, dict[str, int]]] | None:
+        """Return what was used, as of the first task, after the end; None if nobody counts it.
+
+        The supervisor knew it task by task, and took that with it. What the kernel has counted for
+        the step's group is all of it. Else there is what the processes had used that were left.
+        """
+        tasks = self._spec.get("tasks") or [{"task": 0}]
+        return [(tasks[0]["task"], self._usage)] if self._spec.get("acct") else None
+
+    def _count(self) -> dict[str, int]:
+        user_us, system_us, peak_kib = self._read().get("swept", {}).get("used", (0, 0, 0))
+        if self._group is not None:
+            group = self._group.usage()
+            user_us, system_us = max(user_us, group.user_us), max(system_us, group.system_us)
+            peak_kib = max(peak_kib, group.peak_kib)
+        return {"user_us": user_us, "system_us": system_us, "cpu_us": user_us + system_us,
+                "rss_kib": peak_kib, "virtual_kib": peak_kib}  # fmt: skip
+
     def _read(self) -> Mapping[str, Any]:
         try:
             return step_record.read(self._path)
@@ -120,7 +143,8 @@ class OrphanedStep:
             return False
 
     def clear(self) -> None:
-        """Remove everything except processes."""
+        """Remove everything except processes, and take what the step's group had counted."""
+        self._usage = self._count()
         if self._group is not None:
             self._group.leave()
         if self._spec.get("script"):

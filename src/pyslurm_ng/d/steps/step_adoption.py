@@ -36,7 +36,7 @@ def adopt_steps(
         node.core.adopt(credential, key[1], spec.get("duty", 0), since_us)
         if "end" not in records and is_alive:
             node.log.info(f"reattaching {step_name(key)}")
-            runner.adopt(key, path, spec["uid"])
+            runner.adopt(key, path, spec)
         else:
             ends.ended(key, records)
     node.spool.remove_scripts({job_id for job_id, _, _ in runner.running()})

@@ -106,7 +106,8 @@ class StepEnds:
         except Exception as error:  # noqa: BLE001 - the job's end is reported all the same
             node.faults.note("leftovers", f"{step_name(key)} may have left processes", error)
         end = {"status": _LOST_STATUS, "flags": END_LOST, "error": "slurmstepd was lost",
-               "start_us": 0, "end_us": time.time_ns() // 1000}  # fmt: skip
+               "start_us": 0, "end_us": time.time_ns() // 1000, "usage": orphaned.usage(),
+               "ntasks": orphaned.ntasks}  # fmt: skip
         self._act(step_ended(node.core, job_id, attempt, step_id, self.end_of(end)))
 
 

@@ -6,20 +6,17 @@ end is learned, so a slurmd that was away learns it the same way.
 
 from __future__ import annotations
 
-import array
 import asyncio
 import os
 import signal
 import socket
-import subprocess
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pyslurm_ng.d.spool import step_record
-from pyslurm_ng.d.stepd.stepd_command import stepd_command
-from pyslurm_ng.d.stepd.template import READY, RECEIVE_FILE, TITLE_ROOM
-from pyslurm_ng.d.steps.spool_shares import SpoolShares
+from pyslurm_ng.d.stepd.template import RECEIVE_FILE
+from pyslurm_ng.d.steps.step_shares import StepShares
+from pyslurm_ng.d.steps.template_link import TemplateLink
 from pyslurm_ng.kernels.records import pack, unpack
 from pyslurm_ng.model.ids import step_text
 
@@ -29,14 +26,10 @@ if TYPE_CHECKING:
 StepKey: TypeAlias = tuple[int, int, int]
 """Job, step, attempt: as in a step's file name."""
 
-_START_LIMIT_S = 30.0
-_ATTACH_TRIES = 40
+_END_LIMIT_S = 5.0
 _ATTACH_PAUSE_S = 0.05
+_LONGEST_ATTACH_PAUSE_S = 2.0
 _ANSWER_BYTES = 1 << 20
-
-
-class CannotSupervise(Exception):
-    """The template does not start; one line."""
 
 
 class StepRunner:
@@ -58,23 +51,18 @@ class StepRunner:
         on_ended: Callable[[StepKey, Mapping[str, Any]], None],
         on_report: Callable[[StepKey, Mapping[str, Any]], None] = lambda key, words: None,
     ) -> None:
-        self._spool = spool
-        self._cpus = os.sched_getaffinity(0)  # before slurmd keeps to some of them
         self._on_started = on_started
         self._on_ended = on_ended
         self._on_report = on_report
         self._loop = asyncio.get_running_loop()
-        self._control: socket.socket | None = None
-        self._template: subprocess.Popen[bytes] | None = None
-        self._queue: deque[tuple[str, socket.socket]] = deque()
+        self._template = TemplateLink(spool)
         self._channels: dict[StepKey, socket.socket] = {}
         self._paths: dict[StepKey, str] = {}
-        self._shares = SpoolShares(spool)
+        self._shares = StepShares(spool)
         self._expected: dict[StepKey, list[Order]] = {}  # messages for those being prepared
         self._asked: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._told: set[StepKey] = set()  # those that were told anything
         self._tag = 0
-
-    # The template -----------------------------------------------------------------------------
 
     async def begin(self) -> None:
         """Start the template and wait until it can fork.
@@ -82,67 +70,15 @@ class StepRunner:
         Raises:
             CannotSupervise: it did not come up.
         """
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        words = [str(theirs.fileno()), self._spool, " " * TITLE_ROOM]
-        own_cpus = os.sched_getaffinity(0)
-        try:
-            os.sched_setaffinity(0, self._cpus)
-            self._template = subprocess.Popen(
-                [*stepd_command(), *words], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL
-            )
-        except OSError as error:
-            raise CannotSupervise(f"slurmstepd: {error.strerror}") from None
-        finally:
-            os.sched_setaffinity(0, own_cpus)
-            theirs.close()
-        ours.setblocking(False)
-        try:
-            answer = await asyncio.wait_for(self._loop.sock_recv(ours, 64), _START_LIMIT_S)
-        except asyncio.TimeoutError:
-            answer = b""
-        if answer != READY:
-            self._template.kill()
-            self._template.wait()
-            ours.close()
-            raise CannotSupervise("slurmstepd did not start; see the lines above")
-        self._control = ours
-        self._loop.add_reader(ours.fileno(), self._template_gone)
-
-    def _template_gone(self) -> None:
-        """The template died, which nothing but a kill brings about: start another."""
-        self._drop_template()
-        self._loop.create_task(self._begin_again())
-
-    async def _begin_again(self) -> None:
-        try:
-            await self.begin()
-        except CannotSupervise:
-            self._loop.call_later(1.0, lambda: self._loop.create_task(self._begin_again()))
-            return
-        self._send_queue()
-
-    def _drop_template(self) -> None:
-        if self._control is not None:
-            self._loop.remove_reader(self._control.fileno())
-            self._control.close()
-            self._control = None
-        if self._template is not None:
-            self._template.poll()
+        await self._template.begin()
 
     def close(self) -> None:
         """Let the template end, with its last supervisor; supervisors go on by themselves."""
-        self._drop_template()
-        if self._template is not None:
-            try:
-                self._template.wait(0 if self._paths else 5)
-            except subprocess.TimeoutExpired:
-                self._template.returncode = 0  # this process no longer deals with it
+        self._template.close(0 if self._paths else _END_LIMIT_S)
         for channel in self._channels.values():
             self._loop.remove_reader(channel.fileno())
             channel.close()
         self._channels.clear()
-
-    # Steps ------------------------------------------------------------------------------------
 
     def expect(self, key: StepKey) -> None:
         """Keep commands for a step until it is started, or `release` is called."""
@@ -158,54 +94,58 @@ class StepRunner:
 
         Raises:
             FileExistsError: this attempt of the step was begun before.
-            SpecError: its user's steps have taken enough of the spool.
+            SpecError: its user's steps have taken enough of the spool, or of the displays.
             OSError: the spool is full or out of order.
         """
-        self._shares.check(spec["uid"])
+        self._shares.check(spec)
         step_record.create(path, spec)
-        self._shares.take(key, spec["uid"], path)
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._shares.take(key, spec, path)
         self._paths[key] = path
-        self._attach(key, ours)
-        self._queue.append((path, theirs))
-        self._send_queue()
+        self._request(key, f"{spec['uid']} {path}")
         self.release(key)
+
+    def _request(self, key: StepKey, words: str) -> None:
+        """Ask the template for a step's supervisor."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._attach(key, ours)
+        self._template.request(words, theirs)
+
+    def _request_again(self, key: StepKey) -> bool:
+        """Ask the next template for a step that the last one has died with; return whether so.
+
+        A supervisor has the step's channel before its process id is in the file, so with the
+        channel closed and no process id there was none. What the step was told went with the
+        channel, so one that was told anything, which may be to end, is taken for lost.
+        """
+        if key in self._told or self._template.is_there():
+            return False
+        path = self._paths.get(key, "")
+        try:
+            records = step_record.read(path)
+        except (OSError, step_record.StepRecordError):
+            return False
+        if records.keys() != {"spec"}:
+            return False
+        self._request(key, f"{records['spec']['uid']} {path}")
+        return True
 
     def fork_receiver(self, theirs: socket.socket) -> None:
         """Begin a process that writes a file (see `file_receiver`), on its end of a channel."""
-        self._queue.append((RECEIVE_FILE, theirs))
-        self._send_queue()
+        self._template.request(RECEIVE_FILE, theirs)
 
-    def _send_queue(self) -> None:
-        while self._queue and self._control is not None:
-            path, theirs = self._queue[0]
-            rights = array.array("i", [theirs.fileno()])
-            try:
-                self._control.sendmsg(
-                    [os.fsencode(path)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)]
-                )
-            except BlockingIOError:
-                self._loop.add_writer(self._control.fileno(), self._writable)
-                return
-            except OSError:
-                return  # it has died; the next one gets the rest
-            theirs.close()
-            self._queue.popleft()
-
-    def _writable(self) -> None:
-        if self._control is not None:
-            self._loop.remove_writer(self._control.fileno())
-        self._send_queue()
-
-    def adopt(self, key: StepKey, path: str, uid: int) -> None:
+    def adopt(self, key: StepKey, path: str, spec: StepSpec) -> None:
         """Take up a supervisor that a predecessor started and that still runs."""
         self._paths[key] = path
-        self._shares.take(key, uid, path)
+        self._shares.take(key, spec, path)
         self._loop.create_task(self._connect(key, path))
 
     async def _connect(self, key: StepKey, path: str) -> None:
-        """Connect to a supervisor's own socket, which it makes when it misses slurmd."""
-        for _ in range(_ATTACH_TRIES):
+        """Connect to a supervisor's own socket, which it makes when it misses slurmd.
+
+        However long it takes: one that is slow, or has no room for a socket, has a healthy step.
+        """
+        pause_s = _ATTACH_PAUSE_S
+        while key in self._paths:
             channel = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             channel.setblocking(False)
             try:
@@ -215,8 +155,12 @@ class StepRunner:
             else:
                 self._attach(key, channel)
                 return
-            await asyncio.sleep(_ATTACH_PAUSE_S)
-            records = step_record.read(path)
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 1.5, _LONGEST_ATTACH_PAUSE_S)
+            try:
+                records = step_record.read(path)
+            except (OSError, step_record.StepRecordError):
+                break
             if "end" in records or not step_record.is_alive(records.get("pid")):
                 break
         self._ended(key)
@@ -240,7 +184,8 @@ class StepRunner:
             self._loop.remove_reader(channel.fileno())
             channel.close()
             del self._channels[key]
-            self._ended(key)
+            if not self._request_again(key):
+                self._ended(key)
             return
         answer = unpack(body)
         if answer.get("did") in ("start", "attach"):
@@ -257,6 +202,7 @@ class StepRunner:
         path = self._paths.pop(key, "")
         if not path:
             return
+        self._told.discard(key)
         self._shares.give_back(key)
         try:
             records: Mapping[str, Any] = step_record.read_end(path)
@@ -268,7 +214,7 @@ class StepRunner:
         """Kill a supervisor that does not answer; `on_ended` is called when it has gone."""
         path = self._paths.get(key, "")
         try:
-            record = step_record.read(path).get("pid")
+            record = _present(step_record.read(path))
             pidfd = os.pidfd_open(record["pid"]) if record else -1
         except (OSError, step_record.StepRecordError):
             return
@@ -306,6 +252,7 @@ class StepRunner:
         channel = self._channels.get(key)
         if channel is None:
             return False
+        self._told.add(key)
         try:
             channel.send(pack(dict(words)))
         except OSError:
@@ -339,6 +286,11 @@ class StepRunner:
             return {}
         finally:
             self._asked.pop(tag, None)
+
+
+def _present(records: dict[str, Any]) -> dict[str, Any] | None:
+    """Return a supervisor's process; None once it may serve another step."""
+    return None if "end" in records else records.get("pid")
 
 
 def step_name(key: StepKey) -> str:

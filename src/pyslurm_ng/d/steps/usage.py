@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pyslurm_ng.model.job import Usage
+from pyslurm_ng.model.bounds import MOST_TRAFFIC
+from pyslurm_ng.model.job import Traffic, Usage
 
 _MOST_JOULES = 10**15
 """A megawatt for thirty years: a counter that says more is wrong."""
 
 
+_MOST_BYTES = 2**60
+"""An exbibyte: a card that says more has counted wrongly."""
+
+
 def usage_of(end: Mapping[str, Any], node_name: str) -> Usage | None:
     """Return the usage in an `end` record, None where nothing was counted."""
-    rows = end.get("usage")
-    if rows is None:
-        return None
-    return usage_of_tasks(rows, node_name, end.get("ntasks", 0), energy_j=end.get("energy_j", 0))
+    return None if end.get("usage") is None else usage_now(end, node_name)
+
+
+def usage_now(answer: Mapping[str, Any], node_name: str) -> Usage:
+    """Return the usage in a supervisor's answer about a step that runs, or in its end."""
+    rows = list(answer["usage"])
+    return usage_of_tasks(
+        rows,
+        node_name,
+        answer.get("ntasks", 0),
+        energy_j=answer.get("energy_j", 0),
+        traffic=answer.get("traffic", ()),
+    )
 
 
 def usage_of_tasks(
@@ -25,11 +39,13 @@ def usage_of_tasks(
     ntasks: int = 0,
     *,
     energy_j: int = 0,
+    traffic: Sequence[Sequence[Any]] = (),
 ) -> Usage:
     """Return usage of tasks as sums, averages and extremes.
 
     Args:
         counted_tasks: pairs of global task id and counts; see d.stepd.step_usage for their names.
+        traffic: TRES of networks and file systems, with bytes in and out of the whole node.
     """
     by_task = [(task, dict(counts)) for task, counts in counted_tasks]
     count = max(1, ntasks, len(by_task))
@@ -73,4 +89,17 @@ def usage_of_tasks(
         **largest("written_bytes", "disk_write"),
         **gpus,
         energy_j=min(max(0, energy_j), _MOST_JOULES),
+        traffic=_traffic_of(traffic, node_name, min((task for task, _ in by_task), default=0)),
+    )
+
+
+def _traffic_of(
+    traffic: Sequence[Sequence[Any]], node_name: str, first_task: int
+) -> tuple[Traffic, ...]:
+    return tuple(
+        Traffic(tres, read, written, read, node_name, first_task, written, node_name, first_task)
+        for tres, read, written in (
+            (tres, min(max(0, read), _MOST_BYTES), min(max(0, written), _MOST_BYTES))
+            for tres, read, written in traffic[:MOST_TRAFFIC]
+        )
     )

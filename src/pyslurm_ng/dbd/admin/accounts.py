@@ -7,8 +7,9 @@ from collections.abc import Iterable
 import sqlalchemy as sa
 
 from pyslurm_ng.dbd import limits, schema
-from pyslurm_ng.dbd.admin import conditions, usage_reset
+from pyslurm_ng.dbd.admin import conditions, removed_records, usage_reset
 from pyslurm_ng.dbd.admin.change import (
+    BadValueError,
     Change,
     DeniedError,
     RefusedError,
@@ -19,7 +20,7 @@ from pyslurm_ng.dbd.admin.change import (
 )
 from pyslurm_ng.dbd.admin.settings import Settings, apply_settings, read_settings
 from pyslurm_ng.dbd.admin.words import NO_CONDITIONS, Words, need_name
-from pyslurm_ng.dbd.tree import Tree
+from pyslurm_ng.dbd.tree import USERS_ARE_COORDINATORS, Tree
 
 _INHERITED = frozenset(
     ["QosLevel", "DefaultQOS", "Priority"]
@@ -37,6 +38,8 @@ def add(change: Change, words: Words, _: Words) -> None:
     actor = change.actor
     if not actor.is_operator and parent not in actor.coordinates:
         raise DeniedError(" error: Only admins/operators/coordinators can add accounts")
+    if "Flags" in words and not actor.is_operator:
+        raise refuse_denied()  # a flag gives rights
     settings = read_settings(words)
     clusters = change.clusters(words, must_exist=True)
     require_few(change, len(names) * len(clusters), "accounts and clusters")
@@ -63,9 +66,7 @@ def add(change: Change, words: Words, _: Words) -> None:
     change.lines += new_lines
     if association_lines:
         change.lines += [" Associations =", *association_lines]
-        shown = settings.lines()
-        if parent != "root":
-            shown.append(f"  {'Parent':<13s} = {parent}")
+        shown = settings.lines(parent if parent != "root" else "")
         if shown:
             change.lines += [" Settings", *shown]
     change.changed += len(association_lines) + len(new_lines)
@@ -99,7 +100,7 @@ def add_rows(change: Change, words: Words, names: list[str]) -> list[str]:
             # Slurm stores both in lower case, and falls back to the account's or parent's name.
             "description": (description or name).lower()[:255],
             "organization": (organization or parent or name).lower()[:255],
-            "flags": "",
+            "flags": account_flags(words, ""),
             **change.stamp(is_new=True),
         }
         for name in new_names
@@ -114,7 +115,37 @@ def add_rows(change: Change, words: Words, names: list[str]) -> list[str]:
         " Settings",
         f"  {'Description':<15s} = {(description or '').lower() or 'Account Name'}",
         f"  {'Organization':<15s} = {(organization or '').lower() or 'Parent/Account Name'}",
+        *([f"  {'Flags':<15s} = {rows[0]['flags']}"] if rows[0]["flags"] else []),
     ]
+
+
+def account_flags(words: Words, flags: str) -> str:
+    """Return the flags of an account that has had these, as the words set them.
+
+    Raises:
+        BadValueError: a word that is no flag.
+    """
+    for key, op, text in words.items:
+        if key != "Flags":
+            continue
+        for word in filter(None, text.split(",")):
+            name = word.lower()
+            if name not in ("usersarecoords", "nousersarecoords", "-1", "''"):
+                allowed = "UsersAreCoords and NoUsersAreCoords are allowed"
+                raise BadValueError(key, text, f"sacctmgr: error: Unknown flag {word}: {allowed}")
+            is_set = name == "usersarecoords" and op != "-="
+            flags = USERS_ARE_COORDINATORS if is_set else ""
+    return flags
+
+
+def touch_members(change: Change, names: list[str]) -> None:
+    """Let controllers see that users of these accounts coordinate others than before."""
+    users, tied, pairs = schema.users, schema.associations, schema.coordinators
+    for table in (tied, pairs):
+        members = sa.select(table.c.user).where(table.c.account.in_(names))
+        change.connection.execute(
+            users.update().where(users.c.name.in_(members)).values(**change.stamp())
+        )
 
 
 def insert_association(
@@ -185,6 +216,9 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
         value = settings_words.last(key)
         if value is not None:
             own[column] = value.lower()[:255]
+    if "Flags" in settings_words:
+        own["flags"] = account_flags(settings_words, "")
+        touch_members(change, names)
     if own and not change.actor.is_operator:
         raise refuse_denied()
     if own and names:
@@ -206,14 +240,13 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
                 update_association(change, tree, row, settings, cluster)
                 lines.append(user_line(cluster, row))
                 continue
-            line = f"  C = {cluster:<10s} A = {row['account']}"
-            if parent and tree.parent_account(row) == parent.lower() and not settings:
+            line, before = f"  C = {cluster:<10s} A = {row['account']}", tree.parent_account(row)
+            if parent and before == parent.lower() and not settings:
                 continue
-            if parent and tree.parent_account(row) != parent.lower():
+            if parent and before != parent.lower():
                 move(change, tree, row, parent.lower())
             update_association(change, tree, row, settings, cluster)
-            above = tree.parent_account(row)
-            lines.append(f"{line} of {above}" if above else line)
+            lines.append(f"{line} of {before}" if before else line)
             lines += heirs(tree, cluster, row, inherited)
     if lines:
         change.lines += [" Modified account associations...", *lines]
@@ -339,6 +372,8 @@ def _selected(change: Change, where: Words) -> list[str]:
     ):
         if key in where:
             query = query.where(column.in_(where.values(key, lower=True)))
+    if "Flags" in where:
+        query = query.where(table.c.flags == account_flags(where, ""))
     selected = list(change.connection.execute(query).scalars())
     if not any(key in where for key in (*conditions.OF_ASSOCIATIONS, "Users")):
         return selected
@@ -378,16 +413,14 @@ def delete(change: Change, where: Words, _: Words) -> None:
         check_defaults(tree, set(doomed))
         remove_associations(change, cluster, doomed.values())
         for row in doomed.values():
-            lines.append(describe(cluster, row))
+            lines.append(describe(cluster, row, tree.parent_account(row)))
     if "Clusters" in where:
         if not lines:
             raise RefusedError(" Nothing deleted", is_output=True)
         change.lines += [" Deleting account associations...", *lines]
     else:
-        table = schema.accounts
-        change.connection.execute(
-            table.update().where(table.c.name.in_(names)).values(is_deleted=1, **change.stamp())
-        )
+        touch_members(change, names)
+        removed_records.remove(change, schema.accounts.c.name, names, schema.jobs.c.account)
         change.connection.execute(
             schema.coordinators.delete().where(schema.coordinators.c.account.in_(names))
         )
@@ -396,11 +429,11 @@ def delete(change: Change, where: Words, _: Words) -> None:
     change.log("Remove Accounts", "", ",".join(names), "")
 
 
-def describe(cluster: str, row: Row) -> str:
-    """Return the line sacctmgr prints for an association that is removed."""
-    line = f"  C = {cluster:<10s} A = {row['account']:<10s}"
-    if row["user"]:
-        line += f" U = {row['user']:<9s}"
+def describe(cluster: str, row: Row, above: str = "") -> str:
+    """Return the line for an association that is removed; `above` is the parent of an account."""
+    if not row["user"]:
+        return f"  C = {cluster:<10s} A = {row['account']} of {above}"
+    line = f"  C = {cluster:<10s} A = {row['account']:<10s} U = {row['user']:<9s}"
     return f"{line} P = {row['partition']}" if row["partition"] else line
 
 
@@ -426,23 +459,18 @@ def check_defaults(tree: Tree, doomed: set[int]) -> None:
 
 def remove_associations(change: Change, cluster: str, rows: Iterable[Row]) -> None:
     """Mark associations as deleted: their jobs stay, and controllers learn it from the version."""
-    table = schema.associations
     doomed = list(rows)
-    for first in range(0, len(doomed), 500):
-        ids = [row["id"] for row in doomed[first : first + 500]]
-        change.connection.execute(
-            table.update()
-            .where(table.c.id.in_(ids))
-            .values(
-                is_deleted=1,
-                is_default=0,
-                limits=limits.dump({}),
-                qos="",
-                delta_qos="",
-                default_qos_id=0,
-                **change.stamp(),
-            )
-        )
+    removed_records.remove(
+        change,
+        schema.associations.c.id,
+        [row["id"] for row in doomed],
+        schema.jobs.c.association_id,
+        is_default=0,
+        limits=limits.dump({}),
+        qos="",
+        delta_qos="",
+        default_qos_id=0,
+    )
     for row in doomed:
         change.log("Remove Associations", cluster, f"id_assoc={row['id']}", key_text(row))
 

@@ -12,7 +12,7 @@ from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.admin.words import Words
 from pyslurm_ng.dbd.database import Database
 from pyslurm_ng.dbd.statements import Statement
-from pyslurm_ng.dbd.tree import Tree, accounts_below
+from pyslurm_ng.dbd.tree import Tree, accounts_below, all_coordinators
 
 NONE, OPERATOR, ADMINISTRATOR = 1, 2, 3
 
@@ -45,6 +45,13 @@ class BadValueError(RefusedError):
         self.value = value
 
 
+class BadNumberError(RefusedError):
+    """A value that is no number of its kind; `modify` then has nothing to set."""
+
+    def __init__(self, key: str, value: str) -> None:
+        super().__init__(f"sacctmgr: error: Invalid value for {key} ({value})")
+
+
 @dataclass(frozen=True, slots=True)
 class Actor:
     """The user that makes a change: identity from the wire, rights from the users table."""
@@ -75,7 +82,9 @@ class Change:
     version: int
     now_us: int
     lines: list[str] = field(default_factory=list)
+    error_lines: list[str] = field(default_factory=list)
     changed: int = 0
+    _tres: frozenset[str] = frozenset()
 
     def stamp(self, is_new: bool = False) -> Row:
         """Return the columns for the time and version of a row's change."""
@@ -130,6 +139,16 @@ class Change:
         """Return the associations of a cluster as they are in this transaction."""
         return Tree(self.connection, cluster_id)
 
+    def tres_names(self) -> frozenset[str]:
+        """Return all TRES that are counted, as `gres/gpu`; asked for once."""
+        if not self._tres:
+            table = schema.tres
+            rows = self.connection.execute(sa.select(table.c.type, table.c.name))
+            self._tres = frozenset(
+                f"{row.type}/{row.name}" if row.name else row.type for row in rows
+            )
+        return self._tres
+
     def qos_ids(self) -> dict[str, int]:
         """Return all QOS by name."""
         table = schema.qos
@@ -145,9 +164,8 @@ _ADMIN_LEVEL = Statement(
         schema.users.c.name == _USER, schema.users.c.is_deleted == 0
     )
 )
-_COORDINATED = Statement(
-    sa.select(schema.coordinators.c.account).where(schema.coordinators.c.user == _USER)
-)
+_PAIRS = all_coordinators().subquery()
+_COORDINATED = Statement(sa.select(_PAIRS.c.account).where(_PAIRS.c.user == _USER))
 
 
 def actor_of(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from pyslurm_ng.dbd import schema
-from pyslurm_ng.dbd.admin import conditions, federations, qos
+from pyslurm_ng.dbd.admin import conditions, federations, qos, removed_records
 from pyslurm_ng.dbd.admin.accounts import (
     heirs,
     inherited_keys,
@@ -112,7 +112,7 @@ def add(change: Change, words: Words, _: Words) -> None:
             check_name(name)
             new_names.append(name)
     if not new_names:
-        raise RefusedError(*change.lines, " Nothing new added.", is_output=True)
+        raise RefusedError(*change.lines, is_output=True)
     settings = read_settings(words)
     for name in new_names:
         cluster_id = register(change, name)
@@ -149,8 +149,8 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
     shown = [" Setting", *federations.lines_of_settings(settings_words)]
     if settings:
         shown += ["  Default Limits:", *settings.lines()]
-    if "Classification" in settings_words:
-        shown.append(f"  Classification = {_class(settings_words)}")
+    if named := _class(settings_words):
+        shown.append(f"  Classification = {named}")
     lines: list[str] = []
     for cluster_id, cluster in _selected(change, where):
         tree = change.tree(cluster_id)
@@ -177,8 +177,8 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
             ]
         else:
             lines += [" Modified cluster...", f"  {cluster}"]
-    if not lines and change.lines:  # about federations that clusters are in already
-        raise RefusedError(*change.lines, "Nothing to change", is_output=True)
+    if not lines and change.error_lines:  # about federations that clusters are in already
+        raise RefusedError("Nothing to change", is_output=True)
     if not lines:
         raise RefusedError(*shown, " Nothing modified", is_output=True)
     change.lines += [*shown, *dict.fromkeys(lines), *federations.notes(settings_words)]
@@ -206,7 +206,6 @@ def delete(change: Change, where: Words, _: Words) -> None:
     require_administrator(change, "delete clusters")
     if not where.items:
         raise RefusedError(NO_CONDITIONS)
-    table = schema.clusters
     rows = _selected(change, where, has_books=False)
     if not rows:
         raise RefusedError(" Nothing deleted", is_output=True)
@@ -214,12 +213,14 @@ def delete(change: Change, where: Words, _: Words) -> None:
         doomed = change.tree(cluster_id).rows
         require_idle(change, doomed)
         remove_associations(change, name, doomed.values())
-        change.connection.execute(
-            table.update()
-            .where(table.c.id == cluster_id)
-            .values(
-                is_deleted=1, federation="", federation_id=0, federation_state=0, **change.stamp()
-            )
+        removed_records.remove(
+            change,
+            schema.clusters.c.id,
+            [cluster_id],
+            schema.jobs.c.cluster_id,
+            federation="",
+            federation_id=0,
+            federation_state=0,
         )
         change.log("Remove Clusters", name, name, "")
     change.lines += [" Deleting clusters...", *(f"  {name}" for _, name in rows)]

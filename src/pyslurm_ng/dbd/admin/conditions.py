@@ -20,9 +20,10 @@ from pyslurm_ng.dbd.tree import Row, Tree
 
 _LISTS = frozenset(
     (
-        "Accounts", "Classification", "Clusters", "DefaultAccount", "DefaultQOS", "Description",
-        "Descriptions", "Federation", "Flags", "IDs", "JobIDs", "Names", "Organization", "Parents",
-        "PreemptMode", "QosLevel", "RPCVersions", "Servers", "Types", "Users", "WCKeys",
+        "Accounts", "Classification", "Clusters", "DefaultAccount", "DefaultQOS", "DefaultWCKey",
+        "Description", "Descriptions", "Federation", "Flags", "IDs", "JobIDs", "Names",
+        "Organization", "Parents", "PreemptMode", "QosLevel", "RPCVersions", "Servers", "Types",
+        "Users", "WCKeys",
     )
 )  # fmt: skip
 """Conditions whose value is a list of words, one of which a record is to have.

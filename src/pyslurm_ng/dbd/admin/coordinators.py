@@ -88,6 +88,7 @@ def _names_and_accounts(change: Change, words: Words) -> tuple[list[str], list[s
     actor = change.actor
     if not actor.is_operator and not (accounts and set(accounts) <= actor.coordinates):
         raise refuse_denied()
+    missing: list[str] = []
     for table, asked_names, what in (
         (schema.accounts, accounts, "account"),
         (schema.users, names, "user"),
@@ -96,7 +97,11 @@ def _names_and_accounts(change: Change, words: Words) -> tuple[list[str], list[s
             table.c.is_deleted == 0, table.c.name.in_(asked_names)
         )
         known = set(change.connection.execute(query).scalars())
-        for name in asked_names:
-            if name not in known:
-                raise RefusedError(f" You specified a non-existent {what} '{name}'.")
+        missing += [
+            f" You specified a non-existent {what} '{name}'."
+            for name in asked_names
+            if name not in known
+        ]
+    if missing:
+        raise RefusedError(*missing)
     return names, accounts

@@ -13,6 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd.admin import removed_records
 from pyslurm_ng.dbd.admin.change import Change, RefusedError, Row, require_administrator
 from pyslurm_ng.dbd.admin.words import NO_CONDITIONS, Words
 from pyslurm_ng.dbd.federation_state import ACTIVE, number_of, state_name
@@ -52,7 +53,7 @@ def add(change: Change, words: Words, _: Words) -> None:
         change.log("Add Federations", "", name, "")
         for cluster in clusters:
             if cluster.federation:
-                change.lines.append(_assigned(cluster))
+                change.error_lines.append(_assigned(cluster))
             _join(change, cluster, name)
     change.lines += [" Adding Federation(s)", *(f"  {name}" for name in new)]
     if clusters:
@@ -77,7 +78,7 @@ def modify(change: Change, where: Words, settings: Words) -> None:
         if key == "Clusters":
             lines += _change_members(change, name, sign, text)
     if not lines:
-        raise RefusedError(*change.lines, _NOTHING, is_output=True)
+        raise RefusedError(_NOTHING, is_output=True)
     change.lines += [" Setting", *lines, " Modified federation...", f"  {name}"]
     change.changed += 1
 
@@ -94,11 +95,7 @@ def delete(change: Change, where: Words, _: Words) -> None:
     for name in doomed:
         for cluster in _members(change, name):
             _leave(change, cluster)
-        change.connection.execute(
-            _federations.update()
-            .where(_federations.c.name == name)
-            .values(is_deleted=1, **change.stamp())
-        )
+        removed_records.remove(change, _federations.c.name, [name])
         change.log("Remove Federations", "", name, "")
     change.lines += [" Deleting federations...", *(f"  {name}" for name in doomed)]
     change.changed += len(doomed)
@@ -114,14 +111,14 @@ def set_on_cluster(change: Change, cluster_id: int, settings: Words) -> bool:
         elif key == "Federation" and not name:
             _leave(change, cluster)
         elif key == "Federation" and name == cluster.federation:
-            change.lines.append(
+            change.error_lines.append(
                 f" The cluster {cluster.name} is already assigned to federation {name}"
             )
         elif key == "Federation":
             if not _exists(change, name):
                 raise RefusedError(f" The federation {name} doesn't exist.")
             if cluster.federation:
-                change.lines.append(_assigned(cluster))
+                change.error_lines.append(_assigned(cluster))
             _join(change, cluster, name)
         cluster = _cluster(change, cluster_id)
     if "FedState" in settings:
@@ -215,7 +212,7 @@ def _change_members(change: Change, federation: str, sign: str, text: str) -> li
     if sign == "-=":
         for cluster in named:
             if cluster.federation != federation:
-                change.lines.append(
+                change.error_lines.append(
                     f" The cluster {cluster.name} isn't assigned to federation {federation}"
                 )
                 continue
@@ -230,12 +227,12 @@ def _change_members(change: Change, federation: str, sign: str, text: str) -> li
                 lines.append(f"  Cluster      -= {cluster.name}")
     for cluster in named:
         if cluster.federation == federation:
-            change.lines.append(
+            change.error_lines.append(
                 f" The cluster {cluster.name} is already assigned to federation {federation}"
             )
             continue
         if cluster.federation:
-            change.lines.append(_assigned(cluster))
+            change.error_lines.append(_assigned(cluster))
         _join(change, cluster, federation)
         lines.append(f"  Cluster      += {cluster.name}")
     return lines

@@ -189,7 +189,9 @@ class Loading:
         known = self._records[schema.accounts].get(name)
         if known is None:
             accounts.check_names([name])
-            own = [word for word in words.items if word[0] in ("Description", "Organization")]
+            own = [
+                word for word in words.items if word[0] in ("Description", "Flags", "Organization")
+            ]
             accounts.add_rows(self._change, Words(own), [name])
             self._records[schema.accounts][name] = {"name": name}
             self._report.account_record(name, words)
@@ -201,6 +203,11 @@ class Loading:
             if value and known.get(column, value) != value:
                 self._changed(column, "Account", name, known[column], value)
                 values[column] = value
+        if "Flags" in words and (flags := accounts.account_flags(words, "")) != known.get(
+            "flags", flags
+        ):
+            self._changed("flags", "Account", name, known["flags"], flags)
+            values["flags"] = flags
         self._update(schema.accounts, name, values)
 
     def _take_user(self, line: FileLine, words: Words) -> None:

@@ -10,12 +10,16 @@ import sqlalchemy as sa
 from pyslurm_ng.base.dates import format_date, parse_date
 from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.base.sluid import sluid_of
+from pyslurm_ng.base.tres import TresError, parse_tres
 from pyslurm_ng.base.units import whole_number
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.admin import conditions, wckeys
-from pyslurm_ng.dbd.admin.change import BadValueError, Change, RefusedError
+from pyslurm_ng.dbd.admin.change import BadValueError, Change, RefusedError, Row
 from pyslurm_ng.dbd.admin.words import Words
+from pyslurm_ng.dbd.columns import TEXT_CHARACTERS
+from pyslurm_ng.dbd.rollup.rows import amounts
 from pyslurm_ng.dbd.rollup.tables import ask_again, note_change
+from pyslurm_ng.model.amounts import tres_text
 
 MOST_JOBS = 2_000
 """Of one command: journals wait for its transaction."""
@@ -28,7 +32,9 @@ _TEXTS = {
     "Extra": "extra",
     "SystemComment": "system_comment",
 }
-_OF_ADMINISTRATORS = frozenset(("AdminComment", "Extra", "SystemComment"))
+_OF_ADMINISTRATORS = frozenset(("AdminComment", "Extra", "SystemComment", "TRES"))
+_TOLD = ("tres_allocated", "wckey")
+"""Columns whose new value is in the log for each job."""
 _NOTHING = (
     "sacctmgr: Request didn't affect anything or your user doesn't have privilege to perform this "
     "action"
@@ -48,7 +54,8 @@ def modify(change: Change, where: Words, settings: Words) -> None:
         BadValueError: a value that cannot be taken.
     """
     values = _values(settings)
-    if not values and settings.last("NewWCKey") is None:
+    resources = _resources(settings)
+    if not values and settings.last("NewWCKey") is None and not resources:
         raise RefusedError(" You didn't give me anything to set")
     is_allowed = change.actor.is_operator or not any(key in settings for key in _OF_ADMINISTRATORS)
     jobs = [
@@ -64,6 +71,9 @@ def modify(change: Change, where: Words, settings: Words) -> None:
     info = ", ".join(f"{name}={value!r}" for name, value in values.items())
     for cluster_id, cluster, job in jobs:
         new = dict(values)
+        if resources:
+            new |= _held(job, resources)
+            _count_again(change, cluster_id, job.start_us)
         if (key := settings.last("NewWCKey")) is not None:
             new["wckey"] = _new_key(change, cluster_id, cluster, job.user, key)
             if key != job.wckey.removeprefix(wckeys.DEFAULT_MARK):
@@ -73,7 +83,9 @@ def modify(change: Change, where: Words, settings: Words) -> None:
         change.connection.execute(
             table.update().where(of_job).values(**new, modified_us=change.now_us)
         )
-        told = info if "wckey" not in new else f"{info}, wckey={new['wckey']!r}".lstrip(", ")
+        told = ", ".join(
+            [info] * bool(info) + [f"{name}={new[name]!r}" for name in _TOLD if name in new]
+        )
         change.log("Modify Job", cluster, f"job_db_inx={job.job_index}", told[:_MOST_TOLD])
     change.changed += len(jobs)
     change.lines.append(" Modified jobs...")
@@ -95,7 +107,7 @@ def _values(settings: Words) -> dict[str, Any]:
         if text is None:
             continue
         text = "" if text == "''" else text
-        if len(text) > schema.TEXT_CHARACTERS or not text.isprintable():
+        if len(text) > TEXT_CHARACTERS or not text.isprintable():
             raise BadValueError(key, text, f"sacctmgr: error: Invalid value for {key}")
         values[column] = text
     code = settings.last("DerivedExitCode")
@@ -107,6 +119,39 @@ def _values(settings: Words) -> dict[str, Any]:
             raise BadValueError(key, code, f"sacctmgr: error: Invalid value for {key} ({code})")
         values["derived_exit_code"] = number
     return values
+
+
+def _resources(settings: Words) -> dict[str, int]:
+    """Return what jobs are to have held of each TRES that is named.
+
+    Raises:
+        BadValueError: it is no list of TRES.
+    """
+    text = settings.last("TRES")
+    if text is None:
+        return {}
+    try:
+        return parse_tres(text)
+    except TresError as error:
+        raise BadValueError(
+            "TRES", text, f"sacctmgr: error: Invalid value for TRES ({text}): {error}"
+        ) from None
+
+
+def _held(job: Any, resources: dict[str, int]) -> Row:
+    """Return the columns of a job that held so much of some TRES, and of the others as before.
+
+    Raises:
+        RefusedError: it has not run.
+    """
+    if not job.start_us:
+        raise RefusedError(f" Job {job.job_id} has not run: it held no TRES")
+    held_amounts = {**amounts(job.tres_allocated), **resources}
+    # The roll-up reads such a job itself, not a sum that it is part of.
+    columns: Row = {"tres_allocated": tres_text(held_amounts), "summed_tres": ""}
+    if "cpu" in resources:
+        columns["cpus_allocated"] = resources["cpu"]
+    return columns
 
 
 def _selected(change: Change, cluster_id: int, where: Words) -> list[Any]:
@@ -129,7 +174,8 @@ def _selected(change: Change, cluster_id: int, where: Words) -> list[Any]:
     if (end := where.last("End")) is not None:
         clauses += [jobs.start_us > 0, jobs.start_us <= _time_us(change, end)]
         clauses.append((jobs.end_us == 0) | (jobs.end_us <= _time_us(change, end)))
-    columns = (jobs.job_index, jobs.job_id, jobs.submit_us, jobs.start_us, jobs.user, jobs.wckey)
+    columns = (jobs.job_index, jobs.job_id, jobs.submit_us, jobs.start_us, jobs.user, jobs.wckey,
+               jobs.tres_allocated)  # fmt: skip
     query = sa.select(*columns).where(*clauses).order_by(jobs.job_id).limit(MOST_JOBS + 1)
     return list(change.connection.execute(query))
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from pyslurm_ng.base.numbers import INFINITE
-from pyslurm_ng.base.units import UnitError, parse_time_limit_s
+from pyslurm_ng.base.units import UnitError, format_seconds, parse_time_limit_s
 from pyslurm_ng.dbd import limits, schema
-from pyslurm_ng.dbd.admin import conditions, usage_reset
+from pyslurm_ng.dbd.admin import conditions, removed_records, usage_reset
 from pyslurm_ng.dbd.admin.change import (
+    BadNumberError,
     BadValueError,
     Change,
     RefusedError,
@@ -21,16 +22,17 @@ from pyslurm_ng.dbd.admin.words import NO_CONDITIONS, Words, need_name
 FLAGS = (
     "DenyOnLimit",
     "EnforceUsageThreshold",
-    "NoDecay",
     "NoReserve",
-    "OverPartQOS",
     "PartitionMaxNodes",
     "PartitionMinNodes",
+    "OverPartQOS",
     "PartitionTimeLimit",
-    "Relative",
     "RequiresReservation",
+    "NoDecay",
     "UsageFactorSafe",
+    "Relative",
 )
+"""In Slurm's order, in which they are listed."""
 PREEMPT_MODES = ("cluster", "cancel", "gang", "requeue", "suspend", "within")
 
 _SPECS = {spec.name: spec for spec in limits.QOS_LIMITS}
@@ -48,15 +50,11 @@ def add(change: Change, words: Words, _: Words) -> None:
         row.name: row.is_deleted
         for row in change.connection.execute(sa.select(table.c.name, table.c.is_deleted))
     }
-    new_names = []
-    for name in names:
-        if known.get(name) == 0:
-            change.lines.append(f" This QOS {name} already exists.  Not adding.")
-        else:
-            check_name(name)
-            new_names.append(name)
+    new_names = [name for name in names if known.get(name) != 0]
+    for name in new_names:
+        check_name(name)
     if not new_names:
-        raise RefusedError(*change.lines, " Nothing new added.", is_output=True)
+        raise RefusedError(" Nothing new added.", is_output=True)
     for name in new_names:
         blank: Row = {
             "name": name,
@@ -112,13 +110,17 @@ def _shown(words: Words, row: Row) -> list[str]:
         ("Flags", row["flags"]),
         ("GraceTime", row["grace_time_s"]),
         ("Preempt", words.last("Preempt")),
-        ("PreemptMode", words.last("PreemptMode")),
-        ("PreemptExemptTime", words.last("PreemptExemptTime")),
+        ("PreemptMode", str(row["preempt_mode"]).upper()),
+        ("PreemptExemptTime", _time(stored.get("PreemptExemptTime"))),
         ("Priority", words.last("Priority")),
     ):
         if key in words:
             pairs.append((key, str(value)))
     return [f"  {name:<24s} = {text}" for name, text in sorted(pairs, key=_place) if text]
+
+
+def _time(seconds: int | None) -> str:
+    return "NONE" if seconds is None else format_seconds(seconds)
 
 
 _SHOWN_AS = {
@@ -172,7 +174,7 @@ def by_name(change: Change, name: str) -> Row:
 
 
 def _store(change: Change, row: Row, values: Row, words: Words) -> None:
-    if str(row["id"]) in str(values.get("preempt", "")).split(","):
+    if "preempt" in values and _is_loop(change, row["id"], str(values["preempt"])):
         loop = "QOS Preemption loop detected"
         raise RefusedError(f"sacctmgr: error: {loop}", f" Error with request: {loop}")
     table = schema.qos
@@ -180,6 +182,22 @@ def _store(change: Change, row: Row, values: Row, words: Words) -> None:
         table.update().where(table.c.id == row["id"]).values(**values, **change.stamp())
     )
     change.log("Modify QOS", "", row["name"], _info(words))
+
+
+def _is_loop(change: Change, qos_id: int, preempt: str) -> bool:
+    """Return whether a QOS would preempt itself, directly or through those that it preempts."""
+    table = schema.qos
+    query = sa.select(table.c.id, table.c.preempt).where(table.c.is_deleted == 0)
+    below = {row.id: row.preempt for row in change.connection.execute(query)} | {qos_id: preempt}
+    waiting, seen = [qos_id], set[int]()
+    while waiting:
+        for word in filter(None, below.get(waiting.pop(), "").split(",")):
+            if int(word) == qos_id:
+                return True
+            if int(word) not in seen:
+                seen.add(int(word))
+                waiting.append(int(word))
+    return False
 
 
 def delete(change: Change, where: Words, _: Words) -> None:
@@ -193,9 +211,8 @@ def delete(change: Change, where: Words, _: Words) -> None:
     ids = {row["id"] for row in rows}
     if 1 in ids:
         raise RefusedError(" Error with request: The QOS normal cannot be removed")
-    table = schema.qos
-    change.connection.execute(
-        table.update().where(table.c.id.in_(ids)).values(is_deleted=1, **change.stamp())
+    removed_records.remove(
+        change, schema.qos.c.name, [row["name"] for row in rows], schema.jobs.c.qos
     )
     tied = schema.associations
     for assoc_row in change.connection.execute(sa.select(tied).where(tied.c.is_deleted == 0)).all():
@@ -239,10 +256,10 @@ def _columns(change: Change, row: Row, words: Words) -> Row:
     for key, op, value in words.items:
         try:
             if key in _SPECS:
-                limits.parse_limit(stored, _SPECS[key], value)
+                limits.parse_limit(stored, _SPECS[key], value, known=change.tres_names)
             elif key in limits.SINGLE_TRES:
                 name, tres = limits.SINGLE_TRES[key]
-                limits.parse_limit(stored, _SPECS[name], value, tres)
+                limits.parse_limit(stored, _SPECS[name], value, tres, change.tres_names)
             elif key in ("Description", "Descriptions"):
                 columns["description"] = value.lower()[:255]
             elif key == "Flags":
@@ -269,9 +286,10 @@ def _columns(change: Change, row: Row, words: Words) -> Row:
 def _flags(present: str, op: str, value: str) -> str:
     chosen = []
     for word in value.split(","):
-        if word.strip() in _CLEAR:
+        if word.strip() in _CLEAR and value:
             continue
-        flags = [name for name in FLAGS if name.lower().startswith(word.strip().lower())]
+        start = word.strip().lower()
+        flags = [name for name in FLAGS if start and name.lower().startswith(start)]
         if not flags:
             raise RefusedError(
                 " Unknown QOS flag used in:",
@@ -313,7 +331,7 @@ def _count(key: str, value: str) -> int:
     if value == "-1":
         return 0
     if not (value.isascii() and value.isdigit()) or int(value) >= INFINITE - 1:
-        raise RefusedError(f"sacctmgr: error: Invalid value for {key} ({value})")
+        raise BadNumberError(key, value)
     return int(value)
 
 
@@ -325,7 +343,7 @@ def _seconds(key: str, value: str) -> int:
     try:
         return parse_time_limit_s(value)
     except UnitError:
-        raise RefusedError(f"sacctmgr: error: Invalid value for {key} ({value})") from None
+        raise BadNumberError(key, value) from None
 
 
 def _factor(stored: limits.Stored, key: str, value: str) -> None:
@@ -335,9 +353,9 @@ def _factor(stored: limits.Stored, key: str, value: str) -> None:
     try:
         number = float(value)
     except ValueError:
-        raise RefusedError(f"sacctmgr: error: Invalid value for {key} ({value})") from None
+        raise BadNumberError(key, value) from None
     if not 0 <= number < 1e9:
-        raise RefusedError(f"sacctmgr: error: Invalid value for {key} ({value})")
+        raise BadNumberError(key, value)
     stored[key] = round(number * 1_000_000)
 
 

@@ -10,7 +10,14 @@ import sqlalchemy as sa
 
 from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.dbd import schema
-from pyslurm_ng.dbd.admin.change import Change, RefusedError, Row, require_administrator
+from pyslurm_ng.dbd.admin import removed_records
+from pyslurm_ng.dbd.admin.change import (
+    BadNumberError,
+    Change,
+    RefusedError,
+    Row,
+    require_administrator,
+)
 from pyslurm_ng.dbd.admin.words import Words
 
 _SERVER = "slurmdb"
@@ -27,11 +34,15 @@ def add(change: Change, words: Words, _: Words) -> None:
     server = (words.last("Servers") or _SERVER).lower()
     clusters = _clusters(change, words, must_exist=True)
     lines: list[str] = []
+    new_names: list[str] = []
+    if "Flags" in words:
+        _flags("=", words.last("Flags") or "")
     for name in names:
         resource = _find(change, name, server)
         is_new = resource is None
         if resource is None:
             resource = _created(change, name, server, words)
+            new_names.append(name)
         cluster_ids = {cluster_id for cluster_id, _, _ in _shares(change, resource["id"])}
         added = [cluster for cluster in clusters if cluster[0] not in cluster_ids]
         if not is_new and not added:
@@ -46,7 +57,8 @@ def add(change: Change, words: Words, _: Words) -> None:
         change.changed += 1
     if not lines:
         raise RefusedError(" Nothing new added.", is_output=True)
-    change.lines += [" Adding Resource(s)", *lines, " Settings", *_settings(names, server, words)]
+    change.lines += [" Adding Resource(s)", *lines, " Settings"]
+    change.lines += _settings(new_names, server, words)
 
 
 def modify(change: Change, where: Words, settings: Words) -> None:
@@ -99,7 +111,7 @@ def delete(change: Change, where: Words, _: Words) -> None:
     if not where.items:
         raise RefusedError(" No conditions given to remove, not executing.")
     clusters = dict(_clusters(change, where))
-    table, shares = schema.resources, schema.cluster_resources
+    shares = schema.cluster_resources
     lines: list[str] = []
     for resource in _selected(change, where):
         label = f"{resource['name']}@{resource['server']}"
@@ -119,11 +131,7 @@ def delete(change: Change, where: Words, _: Words) -> None:
         if clusters:
             lines += [f"  Cluster - {cluster}\t- {label}" for _, cluster in gone]
         else:
-            change.connection.execute(
-                table.update()
-                .where(table.c.id == resource["id"])
-                .values(is_deleted=1, **change.stamp())
-            )
+            removed_records.remove(change, schema.resources.c.id, [resource["id"]])
             lines.append(f"  {label}")
             lines += [f"  Cluster - {cluster}\t- {label}" for _, cluster in gone]
         change.log("Remove Resources", ",".join(clusters.values()), label, "")
@@ -135,7 +143,13 @@ def delete(change: Change, where: Words, _: Words) -> None:
 
 def _clusters(change: Change, words: Words, must_exist: bool = False) -> list[tuple[int, str]]:
     """Return the named clusters; [] if none is named."""
-    return change.clusters(words, must_exist) if words.values("Clusters") else []
+    if not words.values("Clusters"):
+        return []
+    try:
+        return change.clusters(words, must_exist)
+    except RefusedError as refused:
+        need = " Need a valid cluster name to add a cluster resource."
+        raise RefusedError(*refused.lines, *([need] if must_exist else [])) from None
 
 
 def _find(change: Change, name: str, server: str) -> Row | None:
@@ -181,7 +195,7 @@ def _created(change: Change, name: str, server: str, words: Words) -> Row:
     if any(char in _NOT_IN_NAMES or not char.isprintable() for char in name + server):
         raise RefusedError(f" Bad resource name '{name}@{server}'")
     kind = words.last("Type") or "license"
-    if not kind or not "license".startswith(kind.lower()):
+    if not "license".startswith(kind.lower()):
         raise RefusedError(f" Unknown resource type: '{kind}'  Valid resources is License.")
     if "Count" not in words:
         raise RefusedError(f" Need to designate a resource count to initially add '{name}'.")
@@ -214,7 +228,7 @@ def _columns(words: Words) -> Row:
     for key, op, value in words.items:
         if key in ("Count", "LastConsumed"):
             column = "count" if key == "Count" else "last_consumed"
-            columns[column] = _number(key, value)
+            columns[column] = _number("count" if key == "Count" else key, value)
         elif key == "Flags":
             columns["flags"] = _flags(op, value)
         elif key in ("Description", "ServerType"):
@@ -224,7 +238,7 @@ def _columns(words: Words) -> Row:
 
 def _number(key: str, value: str) -> int:
     if not (value.isascii() and value.isdigit() and int(value) <= _MOST):
-        raise RefusedError(f"sacctmgr: error: Invalid value for {key} ({value})")
+        raise BadNumberError(key, value)
     return int(value)
 
 
@@ -237,6 +251,7 @@ def _flags(op: str, value: str) -> str:
             f"  '{value}'",
             " Valid Server Resource flags are",
             " 'Absolute'",
+            is_output=True,
         )
     return "Absolute" if flags and op != "-=" else ""
 
@@ -268,9 +283,11 @@ def _check_shares(change: Change, resource: Row) -> None:
 
 
 def _settings(names: list[str], server: str, words: Words) -> list[str]:
-    """Return what `add` says of the resources it makes."""
-    shown = [("Name", ",".join(names)), ("Server", server)]
-    shown.append(("Description", words.last("Description") or ",".join(names)))
+    """Return what `add` says of resources: `names` are those that it makes."""
+    shown = [("Server", server)]
+    if names:
+        shown.insert(0, ("Name", ",".join(names)))
+        shown.append(("Description", words.last("Description") or ",".join(names)))
     for key in ("ServerType", "Count", "LastConsumed", "Flags"):
         value = words.last(key)
         if value is not None:

@@ -30,9 +30,13 @@ class Settings:
     def __bool__(self) -> bool:
         return bool(self.words)
 
-    def lines(self) -> list[str]:
-        """Return `  Fairshare     = 3` lines."""
-        return [f"  {name:<13s} = {value}" for name, value in self.shown]
+    def lines(self, parent: str = "") -> list[str]:
+        """Return `  Fairshare     = 3` lines in Slurm's order, with that of a new parent."""
+        shown = [*self.shown, ("Parent", parent)] if parent else self.shown
+        return [
+            f"  {name:<14s}= {value}"
+            for name, value in sorted(shown, key=lambda pair: (pair[0] == "DefQOS", pair[0]))
+        ]
 
 
 def read_settings(words: Words) -> Settings:
@@ -41,12 +45,30 @@ def read_settings(words: Words) -> Settings:
     for key, op, value in words.items:
         if key in _SPECS or key in limits.SINGLE_TRES or key in _OTHERS:
             settings.words.append((key, op, value))
-            settings.shown.append((_SHORT.get(key, key), value))
+            name, text = _as_shown(key, op, value)
+            settings.shown.append((_SHORT.get(name, name), text))
     return settings
+
+
+def _as_shown(key: str, op: str, value: str) -> tuple[str, str]:
+    """Return how a setting is shown: times and memory as they are listed, NONE for no limit."""
+    name, tres = limits.SINGLE_TRES.get(key, (key, ""))
+    if name in _SPECS:
+        stored: limits.Stored = {}
+        try:
+            limits.parse_limit(stored, _SPECS[name], value, tres)
+        except limits.LimitValueError:
+            return key, value  # refused when it is applied
+        in_order = limits.load(limits.dump(stored))
+        return name, limits.show_limit(in_order, _SPECS[name]) or value.replace("-1", "NONE")
+    if key == "QosLevel":
+        return key, f"{op.removesuffix('=')}{value}"
+    return key, "NONE" if value == "-1" else value
 
 
 _OTHERS = ("Fairshare", "DefaultQOS", "QosLevel", "Priority", "Comment")
 _SHORT = {
+    "DefaultQOS": "DefQOS",
     "QosLevel": "QOS",
     "MaxTRESPerJob": "MaxTRES",
     "MaxTRESMinsPerJob": "MaxTRESMins",
@@ -77,9 +99,9 @@ def apply_settings(change: Change, tree: Tree, row: Row, settings: Settings) -> 
                 columns["comment"] = value
             elif key in limits.SINGLE_TRES:
                 name, tres = limits.SINGLE_TRES[key]
-                limits.parse_limit(stored, _SPECS[name], value, tres)
+                limits.parse_limit(stored, _SPECS[name], value, tres, change.tres_names)
             else:
-                limits.parse_limit(stored, _SPECS[key], value)
+                limits.parse_limit(stored, _SPECS[key], value, known=change.tres_names)
         except (limits.LimitValueError, RefusedError) as error:
             if key == "DefaultQOS":
                 raise RefusedError(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from pyslurm_ng.dbd import schema
-from pyslurm_ng.dbd.admin import conditions, usage_reset, wckeys
+from pyslurm_ng.dbd import removed, schema
+from pyslurm_ng.dbd.admin import conditions, removed_records, usage_reset, wckeys
 from pyslurm_ng.dbd.admin.accounts import (
     check_defaults,
     describe,
@@ -39,8 +39,6 @@ _LEVELS = {
     "administrators": ADMINISTRATOR,
     "admin": ADMINISTRATOR,
 }
-NO_WCKEY = ("''", '""', "-1")
-"""Values that take a default key away."""
 LEVEL_NAMES = {NONE: "None", OPERATOR: "Operator", ADMINISTRATOR: "Administrator"}
 
 
@@ -107,7 +105,7 @@ def _wckeys(words: Words) -> list[str]:
     """Return the keys that users are to have, with their default."""
     keys = words.values("WCKeys")
     default = words.last("DefaultWCKey") or ""
-    keys = list(dict.fromkeys([*keys, default] if default not in ("", *NO_WCKEY) else keys))
+    keys = list(dict.fromkeys([*keys, default] if default not in ("", *wckeys.NO_KEY) else keys))
     for key in keys:
         wckeys.check_name(key)
     return keys
@@ -122,7 +120,7 @@ def _add_wckeys(change: Change, words: Words, names: list[str], keys: list[str])
     lines = [line for number, cluster in clusters
              for line in wckeys.add(change, number, cluster, own, keys)]  # fmt: skip
     if "DefaultWCKey" in words:
-        wckeys.set_default(change, clusters, own, words.last("DefaultWCKey") or "")
+        wckeys.set_default(change, clusters, own, words.last("DefaultWCKey") or wckeys.NO_KEY[0])
     touch(change, own)
     return lines
 
@@ -271,10 +269,16 @@ def _selected(change: Change, where: Words) -> list[tuple[str, int]]:
         query = query.where(table.c.admin_level == level_of(where.last("AdminLevel") or ""))
     rows = change.connection.execute(query.order_by(table.c.name))
     users = [(row.name, row.admin_level) for row in rows]
-    if "WCKeys" in where:
-        owners = wckeys.owners(change.connection, change.clusters(where), where.values("WCKeys"))
+    of_keys = [key for key in _OF_WCKEYS if key in where]
+    for key in of_keys:
+        owners = wckeys.owners(
+            change.connection,
+            change.clusters(where),
+            where.values(key),
+            as_default=key == "DefaultWCKey",
+        )
         users = [user for user in users if user[0] in owners]
-    keys = set(_OF_ASSOCIATIONS) - ({"Clusters"} if "WCKeys" in where else set())
+    keys = set(_OF_ASSOCIATIONS) - ({"Clusters"} if of_keys else set())
     if not any(key in where for key in keys):
         return users
     tied = {
@@ -288,6 +292,7 @@ def _selected(change: Change, where: Words) -> list[tuple[str, int]]:
 _PARTS = ("Accounts", "Clusters", "Partitions", "QosLevel", "DefaultQOS")
 """Conditions that mean some associations of a user, not the user."""
 _OF_ASSOCIATIONS = (*_PARTS, "DefaultAccount")
+_OF_WCKEYS = ("WCKeys", "DefaultWCKey")
 
 
 def _matching(tree: Tree, where: Words, names: set[str]) -> list[Row]:
@@ -368,7 +373,9 @@ def _rename(change: Change, selected: list[tuple[str, int]], new_name: str) -> l
     renamed = {**row._mapping, "name": new_name, **change.stamp()}
     change.database.upsert(change.connection, users, ("name",), [renamed])
     change.connection.execute(
-        users.update().where(users.c.name == name).values(is_deleted=1, **change.stamp())
+        users.update()
+        .where(users.c.name == name)
+        .values(is_deleted=removed.NEVER_WAS, **change.stamp())
     )
     lineages = sa.func.replace(tied.c.lineage, f"/0-{name}/", f"/0-{new_name}/")
     change.connection.execute(
@@ -406,7 +413,7 @@ def _modify_own(
             raise refuse_denied()
         key = words.last("DefaultWCKey") or ""
         names = [name for name, _ in users]
-        wckeys.set_default(change, change.clusters(where), names, "" if key in NO_WCKEY else key)
+        wckeys.set_default(change, change.clusters(where), names, key)
     table = schema.users
     names = [name for name, _ in users]
     change.connection.execute(
@@ -461,7 +468,6 @@ def delete(change: Change, where: Words, _: Words) -> None:
         if is_whole and level > change.actor.level:
             raise RefusedError(f" Error with request: {name} is of a higher admin level")
     lines = []
-    remaining: set[str] = set()
     for cluster_id, cluster in change.clusters(where):
         tree = change.tree(cluster_id)
         rows = _matching(tree, where, names)
@@ -472,28 +478,45 @@ def delete(change: Change, where: Words, _: Words) -> None:
         check_defaults(tree, doomed)
         remove_associations(change, cluster, rows)
         lines += [describe(cluster, row) for row in rows]
-        remaining |= {
-            row["user"] for row in tree.rows.values() if row["id"] not in doomed and row["user"]
-        }
     if not lines and not (is_whole and names):
         raise RefusedError(" Nothing deleted", is_output=True)
-    gone = sorted(names) if is_whole else []
     if is_whole:
         if not change.actor.is_operator:
             raise refuse_denied()
-        table = schema.users
-        change.connection.execute(
-            table.update().where(table.c.name.in_(gone)).values(is_deleted=1, **change.stamp())
-        )
-        pairs = schema.coordinators
-        change.connection.execute(pairs.delete().where(pairs.c.user.in_(gone)))
-        wckeys.remove(change, gone)
+        gone = sorted(names)
         change.lines += [" Deleting users...", *(f"  {name}" for name in gone)]
-        change.log("Remove Users", "", ",".join(gone), "")
     else:
         touch(change, sorted(names))
         change.lines += [" Deleting user associations...", *lines]
+        gone = _without_associations(change, names)
+        if gone:
+            change.lines += [
+                " Deleting users (No Associations)...",
+                *(f"  {name}" for name in gone),
+            ]
+    if gone:
+        removed_records.remove(change, schema.users.c.name, gone, schema.jobs.c.user)
+        pairs = schema.coordinators
+        change.connection.execute(pairs.delete().where(pairs.c.user.in_(gone)))
+        wckeys.remove(change, gone)
+        change.log("Remove Users", "", ",".join(gone), "")
     change.changed += len(lines) + len(gone)
+
+
+def _without_associations(change: Change, names: set[str]) -> list[str]:
+    """Return which of these users are in no account any longer: they are removed, too.
+
+    Not by a coordinator, who may remove nobody, nor where somebody is of a higher admin level.
+    """
+    if not change.actor.is_operator:
+        return []
+    users, tied = schema.users, schema.associations
+    query = sa.select(users.c.name).where(
+        users.c.name.in_(sorted(names)),
+        users.c.admin_level <= change.actor.level,
+        ~sa.exists().where(tied.c.user == users.c.name, tied.c.is_deleted == 0),
+    )
+    return list(change.connection.execute(query.order_by(users.c.name)).scalars())
 
 
 def _delete_wckeys(change: Change, where: Words, names: list[str]) -> None:

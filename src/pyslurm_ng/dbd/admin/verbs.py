@@ -25,9 +25,16 @@ from pyslurm_ng.dbd.admin import (
     qos,
     resources,
     runs,
+    tres,
     users,
 )
-from pyslurm_ng.dbd.admin.change import BadValueError, Change, RefusedError, actor_of
+from pyslurm_ng.dbd.admin.change import (
+    BadNumberError,
+    BadValueError,
+    Change,
+    RefusedError,
+    actor_of,
+)
 from pyslurm_ng.dbd.admin.words import (
     NO_CONDITIONS,
     UnknownWordError,
@@ -65,8 +72,12 @@ HANDLERS: dict[tuple[str, str], Callable[[Change, Words, Words], None]] = {
     ("delete", "resource"): resources.delete,
     ("delete", "problem"): problems.delete,
     ("modify", "job"): jobs.modify,
+    ("add", "tres"): tres.add,
     ("modify", "runawayjobs"): runs.end,
 }
+
+_UNKNOWN_IS_OUTPUT = ("qos", "resource", "job")
+"""Entities of which Slurm names unknown settings on stdout."""
 
 _BY_CONDITIONS = ("account", "user", "cluster", "problem", "qos", "resource")
 """Entities of which a change selects all records unless conditions say which."""
@@ -100,8 +111,14 @@ def change(database: Database, request: ChangeEntities, caller: Caller) -> Chang
         return _transaction(database, request.commit, caller, lambda made: _run(made, request))
     except BadValueError as bad:
         return ChangeResult([], _bad_value(request, bad), 0, 1)
+    except BadNumberError as bad:
+        nothing = [" You didn't give me anything to set"] if request.verb == "modify" else []
+        return ChangeResult([], [*bad.lines, *nothing], 0, 1)
     except UnknownWordError as unknown:
-        return ChangeResult([], _unknown(request, unknown.text), 0, 1)
+        lines = _unknown(request, unknown.text)
+        if request.entity in _UNKNOWN_IS_OUTPUT and lines == unknown_option(unknown.text):
+            return ChangeResult(lines, [], 0, 1)
+        return ChangeResult([], lines, 0, 1)
 
 
 def load(database: Database, request: LoadFile, caller: Caller) -> ChangeResult:
@@ -125,16 +142,18 @@ def _transaction(
                 database, connection, actor, next_version(connection), time.time_ns() // 1000
             )
             action(under_way)
-            result = ChangeResult(under_way.lines, [], under_way.changed, 0)
+            result = ChangeResult(
+                under_way.lines, under_way.error_lines, under_way.changed, 0
+            )  # fmt: skip
             if not commit or not under_way.changed:
                 raise _RollBack
     except _RollBack:
         assert result is not None
-    except BadValueError:
+    except (BadValueError, BadNumberError):
         raise
     except RefusedError as refused:
         if refused.is_output:
-            return ChangeResult(refused.lines, [], 0, 1)
+            return ChangeResult(refused.lines, under_way.error_lines, 0, 1)
         return ChangeResult([], refused.lines, 0, 1)
     except sa.exc.DBAPIError as error:
         if not is_of_one_row(error):
@@ -155,7 +174,7 @@ def _bad_value(request: ChangeEntities, bad: BadValueError) -> list[str]:
         f"{bad.key}={bad.value}",
     )
     lines = [line.replace("{word}", word) for line in bad.lines]
-    return lines if request.entity == "qos" else [*lines, *unknown_option(word)]
+    return lines if request.entity == "qos" else [*lines, *_unknown_option(request, word)]
 
 
 def _unknown(request: ChangeEntities, text: str) -> list[str]:
@@ -167,7 +186,13 @@ def _unknown(request: ChangeEntities, text: str) -> list[str]:
         return [*unknown_condition(text), NO_CONDITIONS]
     if (request.verb == "modify" and in_where) or request.entity == "coordinator":
         return unknown_condition(text)
-    return unknown_option(text)
+    return _unknown_option(request, text)
+
+
+def _unknown_option(request: ChangeEntities, text: str) -> list[str]:
+    """Return the lines for a setting that cannot be read; `add user` has no conditions."""
+    lines = unknown_option(text)
+    return lines[:1] if (request.verb, request.entity) == ("add", "user") else lines
 
 
 def _run(under_way: Change, request: ChangeEntities) -> None:
@@ -186,5 +211,5 @@ def _run(under_way: Change, request: ChangeEntities) -> None:
             raise RefusedError(f" Nothing {done}", is_output=True)
         handler(under_way, where, settings)
     for key, _, value in settings.items:
-        if "TRES" in key:
+        if "TRES" in key and request.entity != "job":
             under_way.lines += unheld_tres(value)

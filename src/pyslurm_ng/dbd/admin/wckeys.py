@@ -9,9 +9,13 @@ from collections.abc import Iterable
 
 import sqlalchemy as sa
 
-from pyslurm_ng.dbd import schema
+from pyslurm_ng.base.numbers import DAY_US
+from pyslurm_ng.dbd import removed, schema
+from pyslurm_ng.dbd.admin import removed_records
 from pyslurm_ng.dbd.admin.change import Change, RefusedError, Row
 
+NO_KEY = ("''", '""', "-1")
+"""Values that take a default key away."""
 DEFAULT_MARK = "*"
 """Begins the key of a job that named none."""
 
@@ -56,15 +60,25 @@ def _present(change: Change, cluster_id: int, names: Iterable[str]) -> dict[str,
 
 
 def owners(
-    connection: sa.Connection, clusters: Iterable[tuple[int, str]], keys: list[str]
+    connection: sa.Connection,
+    clusters: Iterable[tuple[int, str]],
+    keys: list[str],
+    *,
+    as_default: bool = False,
 ) -> set[str]:
-    """Return the users that have one of the keys on one of the clusters."""
+    """Return the users that have one of the keys on one of the clusters.
+
+    Args:
+        as_default: only those whose default key it is there.
+    """
     table = schema.wckeys
     query = sa.select(table.c.user).where(
         table.c.cluster_id.in_([cluster_id for cluster_id, _ in clusters]),
         table.c.name.in_(keys),
         table.c.is_deleted == 0,
     )
+    if as_default:
+        query = query.where(table.c.is_default == 1)
     return set(connection.execute(query).scalars())
 
 
@@ -84,7 +98,7 @@ def default_of(change: Change, cluster_id: int, name: str) -> str:
 
 def set_default(change: Change, clusters: list[tuple[int, str]], names: list[str], key: str
                 ) -> None:  # fmt: skip
-    """Make a key that users have their default on clusters; an empty one: they have none.
+    """Make a key that users have their default on clusters; `NO_KEY` takes a default away.
 
     Raises:
         RefusedError: a user does not have it.
@@ -94,7 +108,7 @@ def set_default(change: Change, clusters: list[tuple[int, str]], names: list[str
         for cluster_id, cluster in clusters
         for present in [_present(change, cluster_id, names)]
         for name in names
-        if key and key not in present.get(name, ())
+        if key not in NO_KEY and key not in present.get(name, ())
     ]
     if lacking:
         raise RefusedError(
@@ -122,21 +136,34 @@ def remove_some(
     present = _present(change, cluster_id, names)
     old = [(name, key) for name in names for key in keys if key in present.get(name, ())]
     table = schema.wckeys
+    _mark(change, sa.and_(table.c.cluster_id == cluster_id, table.c.user.in_(names),
+                          table.c.name.in_(keys)))  # fmt: skip
     for name, key in old:
-        change.connection.execute(
-            table.update()
-            .where(table.c.cluster_id == cluster_id, table.c.user == name, table.c.name == key)
-            .values(is_deleted=1, is_default=0, **change.stamp())
-        )
         change.log("Remove WCKeys", cluster, key, f"user='{name}'")
     return [f"  C = {cluster:<10s} W = {key:<20s} U = {name:<9s}" for name, key in old]
 
 
 def remove(change: Change, names: list[str]) -> None:
     """Take all keys from users that are deleted."""
-    table = schema.wckeys
+    _mark(change, schema.wckeys.c.user.in_(names))
+
+
+def _mark(change: Change, condition: sa.ColumnElement[bool]) -> None:
+    """Mark keys of users as removed; which jobs had them, jobs say by the key's name."""
+    table, jobs = schema.wckeys, schema.jobs.c
+    query = sa.select(table.c.id, table.c.name).where(condition, table.c.is_deleted == 0)
+    of_ids = {row.id: row.name for row in change.connection.execute(query)}
+    in_use = removed_records.with_jobs(
+        change,
+        jobs.wckey,
+        {mark + key for key in of_ids.values() for mark in ("", DEFAULT_MARK)},
+        change.now_us - DAY_US,
+    )
+    used = [at for at, key in of_ids.items() if {key, DEFAULT_MARK + key} & in_use]
     change.connection.execute(
         table.update()
-        .where(table.c.user.in_(names), table.c.is_deleted == 0)
-        .values(is_deleted=1, is_default=0, **change.stamp())
+        .where(table.c.id.in_(used))
+        .values(is_deleted=removed.DELETED, is_default=0, **change.stamp())
     )
+    unused = [at for at in of_ids if at not in used]
+    removed_records.remove(change, table.c.id, unused, is_default=0)

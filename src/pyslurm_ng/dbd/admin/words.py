@@ -36,6 +36,7 @@ _WHERE: dict[str, dict[str, tuple[str, ...]]] = {
         "Names": ("Accounts", "Acct"),
         "Clusters": (),
         "Description": (),
+        "Flags": (),
         "Organization": (),
         "Parents": (),
         "Users": (),
@@ -61,6 +62,7 @@ _WHERE: dict[str, dict[str, tuple[str, ...]]] = {
         "DefaultAccount": (),
         "QosLevel": ("QOS",),
         "DefaultQOS": (),
+        "DefaultWCKey": ("DefWCKey",),
         "WCKeys": (),
     },
     "cluster": {
@@ -133,6 +135,7 @@ _WHERE: dict[str, dict[str, tuple[str, ...]]] = {
 _SET: dict[str, dict[str, tuple[str, ...]]] = {
     "account": {
         "Description": (),
+        "Flags": (),
         "Organization": (),
         "Parents": (),
         "RawUsage": (),
@@ -177,6 +180,7 @@ _SET: dict[str, dict[str, tuple[str, ...]]] = {
         "Extra": (),
         "NewWCKey": (),
         "SystemComment": (),
+        "TRES": (),
     },
     "resource": {
         "Count": (),
@@ -195,6 +199,7 @@ _LINES: dict[str, dict[str, tuple[str, ...]]] = {
     "Parent": {},
     "Account": {
         "Description": (),
+        "Flags": (),
         "Organization": (),
         **_ASSOCIATION_SETTINGS,
     },

@@ -24,9 +24,10 @@ from pyslurm_ng.dbd.database import Database, error_text, is_of_one_row
 from pyslurm_ng.dbd.ingest import job_rows, node_rows, reservation_rows
 from pyslurm_ng.dbd.ingest.cluster_facts import ClusterFacts, keep_facts, read_facts, take_facts
 from pyslurm_ng.dbd.ingest.frames import Frame, Problem, problem_of
+from pyslurm_ng.dbd.ingest.jobs_of_events import Concerned
 from pyslurm_ng.dbd.ingest.position import Position, read_position
 from pyslurm_ng.dbd.ingest.session import Session
-from pyslurm_ng.dbd.lengths import fit
+from pyslurm_ng.dbd.lengths import MOST, fit
 from pyslurm_ng.model.events import AnyEvent
 
 MOST_PROBLEMS = 10_000
@@ -172,12 +173,12 @@ def _store(
     """Write the rows of some events; `texts` keeps scripts for later jobs."""
     session = Session(database, connection, cluster_id, position, facts)
     session.texts = texts
-    concerned = job_rows.Concerned()
+    concerned = Concerned()
     for event in events:
         concerned.add(event)
     session.load(concerned.known, concerned.with_steps, concerned.new)
+    session.changed_at(min([event.time_us for event in events], default=MOST))
     for event in events:
-        session.changed_at(event.time_us)
         if not (job_rows.apply(session, event) or node_rows.apply(session, event)):
             reservation_rows.apply(session, event)
     for row in session.dirty_jobs.values():

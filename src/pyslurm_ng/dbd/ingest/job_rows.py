@@ -16,6 +16,7 @@ from pyslurm_ng.base.numbers import (
 )
 from pyslurm_ng.base.sluid import sluid_number
 from pyslurm_ng.dbd.ingest.session import Row, Session
+from pyslurm_ng.dbd.rollup.job_sums import summed_tres
 from pyslurm_ng.dbd.schema import NO_TASK, STEP_ID_OFFSET
 from pyslurm_ng.model import events as ev, job as model_job, task_ranges
 from pyslurm_ng.model.amounts import allocated_tres, requested_tres, tres_text
@@ -49,50 +50,12 @@ _RUN_COLUMNS = (
 # Every job waits for these; sacct shows any other reason that a job had before it started.
 _USUAL_REASONS = (Reason.NONE, Reason.Priority, Reason.Resources)
 
+# Names of members, and bits that are plain integers: an enum takes a microsecond to say either.
+_NAMES = {int(state): state.name for state in JobState}
+_PENDING, _RUNNING = JobState.PENDING.name, JobState.RUNNING.name
+_REQUEUED = int(JobFlag.REQUEUED)
+
 _KEPT_BY_REQUEUE = (JobState.NODE_FAIL, JobState.PREEMPTED, JobState.FAILED, JobState.TIMEOUT)
-
-
-_NEED_STEPS = (
-    ev.StepEnded, ev.StepUpdated, ev.JobEnded, ev.JobRequeued, ev.JobResized, ev.JobSuspended,
-)  # fmt: skip
-
-
-class Concerned:
-    """The jobs that some events concern.
-
-    Attributes:
-        known: jobs that are stored, if accounting has ever seen them.
-        new: jobs that begin with these events.
-        with_steps: jobs whose open steps are needed.
-    """
-
-    def __init__(self) -> None:
-        self.known: dict[int, None] = {}
-        self.new: dict[int, None] = {}
-        self.with_steps: dict[int, None] = {}
-
-    def add(self, event: ev.AnyEvent) -> None:
-        """Add the jobs of one event."""
-        if isinstance(event, ev.TimesMoved):
-            for moved_id in event.job_ids:
-                self._add(moved_id)
-                self.with_steps[moved_id] = None
-            return
-        job_id = getattr(event, "job_id", None)
-        if job_id is None:
-            return
-        if isinstance(event, ev.ArrayTaskSplit):
-            self._add(event.array_job_id)
-        if isinstance(event, ev.JobSubmitted) and job_id not in self.known:
-            self.new[job_id] = None
-        else:
-            self._add(job_id)
-        if isinstance(event, _NEED_STEPS):
-            self.with_steps[job_id] = None
-
-    def _add(self, job_id: int) -> None:
-        if job_id not in self.new:
-            self.known[job_id] = None
 
 
 def apply(session: Session, event: ev.AnyEvent) -> bool:
@@ -105,11 +68,12 @@ def apply(session: Session, event: ev.AnyEvent) -> bool:
 
 
 def finish(row: Row) -> None:
-    """Turn the parsed values of a row back into text before it is written."""
+    """Turn the parsed values of a row back into text, and set what follows from others."""
     pending = row.pop(PENDING_RANGES, None)
     if pending is not None:
         limit = f"%{row['array_max_tasks']}" if row["array_max_tasks"] and pending else ""
         row["array_tasks"] = task_ranges.text(pending) + limit
+    row["summed_tres"] = summed_tres(row)
 
 
 def _requested(
@@ -123,7 +87,8 @@ def _requested(
 def _submitted(session: Session, event: ev.JobSubmitted) -> None:
     request = event.request
     row = session.new_job(event.job_id)
-    nodes, cpus, tres = _requested(request, _partition(session, event.partition), session.tracked)
+    partition = _partition(session, event.partition)
+    nodes, cpus, tres = _requested(request, partition, session.tracked)
     sluid = sluid_number(event.time_us, event.job_id)
     row.update(
         submit_us=event.time_us,
@@ -141,7 +106,7 @@ def _submitted(session: Session, event: ev.JobSubmitted) -> None:
         wckey=request.wckey,
         name=request.name,
         priority=_number(event.priority),
-        state=JobState.PENDING.name,
+        state=_PENDING,
         reason=_reason(event.reason),
         eligible_us=event.eligible_us,
         time_limit_min=event.time_limit_min,
@@ -152,7 +117,7 @@ def _submitted(session: Session, event: ev.JobSubmitted) -> None:
         cpus_requested=cpus,
         tres_requested=tres_text(tres),
     )
-    _set_request(row, request, _partition(session, event.partition))
+    _set_request(row, request, partition)
     if event.array_pending:
         row["array_job_id"] = event.job_id
         row["array_max_tasks"] = event.array_limit
@@ -171,18 +136,22 @@ def _partition(session: Session, names: str) -> Partition | None:
     return session.partitions.get(names.partition(",")[0])
 
 
+_EXCLUSIVE = (
+    (REQ_EXCLUSIVE, "NODE"),
+    (REQ_EXCLUSIVE_USER, "USER"),
+    (REQ_EXCLUSIVE_MCS, "MCS"),
+    (REQ_EXCLUSIVE_TOPO, "TOPO"),
+)
+
+
 def _set_request(row: Row, request: model_job.JobRequest, partition: Partition | None) -> None:
     per_node, per_cpu, _, _ = memory_amounts(request, partition)
     flags = request.flags
     exclusive = "NO"
-    for bit, word in (
-        (REQ_EXCLUSIVE, "NODE"),
-        (REQ_EXCLUSIVE_USER, "USER"),
-        (REQ_EXCLUSIVE_MCS, "MCS"),
-        (REQ_EXCLUSIVE_TOPO, "TOPO"),
-    ):
-        if flags & bit:
-            exclusive = word
+    if flags:  # most requests have none
+        for bit, word in _EXCLUSIVE:
+            if flags & bit:
+                exclusive = word
     row.update(
         exclusive=exclusive,
         oversubscribe="YES" if flags & REQ_OVERSUBSCRIBE else "NO",
@@ -218,7 +187,7 @@ def _updated(session: Session, event: ev.JobUpdated) -> None:
             row[name] = row[name] or value
         row["name"] = request.name
         row["wckey"] = request.wckey
-        if row["state"] == JobState.PENDING.name:
+        if row["state"] == _PENDING:
             nodes, cpus, tres = _requested(
                 request, _partition(session, row["partition"]), session.tracked
             )
@@ -294,7 +263,7 @@ def _allocated(session: Session, event: ev.JobAllocated) -> None:
     if event.time_limit_min != NO_VAL:
         row["time_limit_min"] = event.time_limit_min
     row.update(
-        state=JobState.RUNNING.name,
+        state=_RUNNING,
         start_us=event.time_us,
         eligible_us=row["eligible_us"] or event.time_us,
         flags=f"Sched{event.scheduler},StartReceived",
@@ -319,10 +288,10 @@ def _set_allocation(session: Session, row: Row, nodes: tuple[model_job.NodeAlloc
         cpus_allocated=amounts["cpu"],
         tres_allocated=tres_text(amounts),
     )
-    asked = row["tres_requested"].split(",")
-    if amounts["mem"] and not any(word.startswith("mem=") for word in asked):
+    if amounts["mem"] and ",mem=" not in f",{row['tres_requested']}":
         # Who asks for no amount asks for all memory of the nodes; only now it is a number.
-        row["tres_requested"] = ",".join(sorted([*filter(None, asked), f"mem={amounts['mem']}"]))
+        asked = filter(None, row["tres_requested"].split(","))
+        row["tres_requested"] = ",".join(sorted([*asked, f"mem={amounts['mem']}"]))
 
 
 def _resized(session: Session, event: ev.JobResized) -> None:
@@ -361,7 +330,7 @@ def _suspended(session: Session, event: ev.JobSuspended) -> None:
 def _resumed(session: Session, event: ev.JobResumed) -> None:
     row = session.job(event.job_id)
     if row is not None:
-        row["state"] = JobState.RUNNING.name
+        row["state"] = _RUNNING
         _add_suspended(session, row, event.time_us)
 
 
@@ -377,16 +346,16 @@ def _completing(session: Session, event: ev.JobCompleting) -> None:
     row = session.job(event.job_id)
     if row is None:
         return
-    state = JobState(event.state)
-    if row["end_us"] and row["state"] == state.name:
+    state = _state_name(event.state)
+    if row["end_us"] and row["state"] == state:
         # A controller that lost the job and learnt of it from here sends this; the first event held
         # more.
         return
     _add_suspended(session, row, event.time_us)
-    if event.flags & JobFlag.REQUEUED and state not in _KEPT_BY_REQUEUE:
+    if event.flags & _REQUEUED and event.state not in _KEPT_BY_REQUEUE:
         row["state"] = "REQUEUED"
     else:
-        row["state"] = state.name
+        row["state"] = state
     row.update(
         end_us=event.end_us or event.time_us,
         exit_code=event.exit_code,
@@ -406,7 +375,7 @@ def _ended(session: Session, event: ev.JobEnded) -> None:
     if not row["end_us"]:
         _add_suspended(session, row, event.time_us)
         row["end_us"] = event.time_us
-        row["state"] = JobState(event.state).name
+        row["state"] = _state_name(event.state)
         row["exit_code"] = event.exit_code
         if not row["start_us"]:
             row["reason"] = "None"
@@ -441,7 +410,7 @@ def _requeued(session: Session, event: ev.JobRequeued) -> None:
         submit_us=event.time_us,
         sluid=sluid,
         original_sluid=sluid,
-        state=JobState.PENDING.name,
+        state=_PENDING,
         eligible_us=event.begin_us or event.time_us,
         reason=_reason(event.reason),
         priority=_number(event.priority) or old["priority"],
@@ -458,7 +427,7 @@ def _step_created(session: Session, event: ev.StepCreated) -> None:
     amounts = allocated_tres(step.nodes, session.tracked, None)
     row.update(
         name=step.name,
-        state=JobState(step.state).name,
+        state=_state_name(step.state),
         start_us=step.start_us or step.created_us,
         end_us=0,
         node_list=_node_list(session, step.nodes),
@@ -497,15 +466,15 @@ def _step_ended(session: Session, event: ev.StepEnded) -> None:
     if not session.stores_step(event.step_id):
         return
     row = session.step(job["job_index"], _step_id(event.step_id))
+    row.update(usage_columns(usage))
     row.update(
-        state=JobState(event.state).name,
+        state=_state_name(event.state),
         exit_code=event.exit_code,
         end_us=event.end_us or event.time_us,
         kill_uid=_uid(event.cancelled_by),
         energy_j=usage.energy_j if usage else 0,
         user_cpu_us=usage.user_us if usage else 0,
         system_cpu_us=usage.system_us if usage else 0,
-        **usage_columns(usage),
     )
     row["start_us"] = row["start_us"] or row["end_us"]
 
@@ -537,6 +506,10 @@ def _times_moved(session: Session, event: ev.TimesMoved) -> None:
         for step in session.open_steps(row["job_index"]):
             key = step["step_id"], step["het_component"]
             session.step(row["job_index"], *key)["start_us"] += event.shift_us
+
+
+def _state_name(number: int) -> str:
+    return _NAMES.get(number) or JobState(number).name
 
 
 def _node_list(session: Session, nodes: tuple[model_job.NodeAlloc, ...]) -> str:

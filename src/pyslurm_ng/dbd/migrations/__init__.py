@@ -25,6 +25,7 @@ from pyslurm_ng.dbd.migrations import (
     m0013_node_instances,
     m0014_job_spans,
     m0015_federations,
+    m0016_usage_index,
 )
 
 MIGRATIONS: tuple[tuple[int, Callable[[sa.Connection], None]], ...] = (
@@ -43,5 +44,6 @@ MIGRATIONS: tuple[tuple[int, Callable[[sa.Connection], None]], ...] = (
     (13, m0013_node_instances.upgrade),
     (14, m0014_job_spans.upgrade),
     (15, m0015_federations.upgrade),
+    (16, m0016_usage_index.upgrade),
 )
 LATEST = MIGRATIONS[-1][0]

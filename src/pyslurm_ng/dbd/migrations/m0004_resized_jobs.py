@@ -19,16 +19,25 @@ def upgrade(connection: sa.Connection) -> None:
             _move(connection)
     elif any(index["name"] == "uq_job" for index in inspector.get_indexes("jobs")):
         connection.exec_driver_sql("ALTER TABLE jobs DROP INDEX uq_job")
+    present = _columns(connection)
     for index in schema.jobs.indexes:
-        index.create(connection, checkfirst=True)
+        if present.issuperset(index.columns.keys()):  # of later columns there are others to come
+            index.create(connection, checkfirst=True)
+
+
+def _columns(connection: sa.Connection) -> set[str]:
+    return {column["name"] for column in sa.inspect(connection).get_columns("jobs")}
 
 
 def _move(connection: sa.Connection) -> None:
-    columns = [column.name for column in schema.jobs.columns]
+    present = _columns(connection)
+    columns = [column for column in schema.jobs.columns if column.name in present]
     kept = schema.jobs.to_metadata(sa.MetaData(), name=_KEPT)
     kept.indexes.clear()  # they have the names of the table that still exists
     kept.drop(connection, checkfirst=True)
     kept.create(connection)
-    connection.execute(kept.insert().from_select(columns, sa.select(schema.jobs)))
+    names = [column.name for column in columns]
+    query = sa.select(*columns)
+    connection.execute(kept.insert().from_select(names, query, include_defaults=False))
     connection.exec_driver_sql("DROP TABLE jobs")
     connection.exec_driver_sql(_RENAME)

@@ -132,11 +132,13 @@ class HourRows:
     ) -> tuple[list[Capacity], list[Down]]:
         """Return what the cluster had, and when nodes were out of service."""
         capacities, downs = [], []
-        drained = {row.node_name for row in events if row.state.startswith("DRAIN")}
+        drains_us = [row.start_us for row in events if row.state.startswith("DRAIN")]
         busy_until_s: dict[str, int] = {}
-        if drained:
+        if drains_us:
+            drained = {row.node_name for row in events if row.state.startswith("DRAIN")}
             period = (hour.start_s * SECOND_US, hour.end_s * SECOND_US)
-            ended = job_sums.last_ends(connection, self._cluster_id, *period)
+            times = (min(drains_us), max(drains_us))
+            ended = job_sums.last_ends(connection, self._cluster_id, period, times)
             ran = [*(row for row in jobs if row.start_us), *ended]
             busy_until_s = _busy_until_s(ran, drained, hour)
         for row in events:
@@ -191,7 +193,7 @@ class HourRows:
             self._qos_ids.get(row.qos, 0),
             row.user,
             row.wckey.removeprefix("*"),
-            amounts(row.tres),
+            amounts(row.summed_tres),
             int(row.used_s),
             int(row.waited_cpu_s),
         )

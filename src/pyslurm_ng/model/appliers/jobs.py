@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 
+from msgspec import structs
+
 from pyslurm_ng.base.numbers import NO_VAL
 
 from .. import events as ev, task_ranges
@@ -77,6 +79,7 @@ def _job_submitted(cluster: Cluster, event: ev.JobSubmitted) -> None:
         job.array_max = ranges[-1][1]
         job.array_step = ranges[0][2]
     cluster.jobs[job.job_id] = job
+    cluster.shared.share(job)
     cluster.index_job(job)
 
 
@@ -121,6 +124,9 @@ def _array_task_split(cluster: Cluster, event: ev.ArrayTaskSplit) -> None:
         cluster.jobs[part.job_id] = part
         cluster.job_index.enter(part)
         cluster.job_counts.count_tasks(part)
+        buffer = cluster.buffers.get(master.job_id)
+        if buffer is not None:
+            cluster.buffers[part.job_id] = structs.replace(buffer, job_id=part.job_id)
     if not event.tasks:
         part.array_task_id = event.task_id
         cluster.job_index.arrays.setdefault(master.array_job_id, {})[event.task_id] = part.job_id
@@ -211,6 +217,8 @@ def _job_resumed(cluster: Cluster, event: ev.JobResumed) -> None:
     job = cluster.jobs[event.job_id]
     assert job.state == JobState.SUSPENDED, job
     _end_suspension(job, event.time_us)
+    if event.moves_suspend_us:
+        job.suspend_us = event.time_us
     job.state = JobState.RUNNING
     job.suspended_by = 0
     node_ids = [alloc.node_id for alloc in job.nodes]
@@ -231,6 +239,8 @@ def _job_signalled(cluster: Cluster, event: ev.JobSignalled) -> None:
     job.time_signalled |= event.marks
     if event.kill_us:
         job.kill_us = event.kill_us
+    if event.cancelled_by != NO_VAL and event.step_id in job.steps:
+        job.steps[event.step_id].cancelled_by = event.cancelled_by
     node_ids = event.node_ids or tuple(alloc.node_id for alloc in job.nodes)
     job_duties(
         cluster,
@@ -348,6 +358,7 @@ def _job_requeued(cluster: Cluster, event: ev.JobRequeued) -> None:
 def _job_purged(cluster: Cluster, event: ev.JobPurged) -> None:
     for job_id in event.job_ids:
         cluster.job_index.forget(cluster.jobs.pop(job_id))
+        cluster.buffers.pop(job_id, None)
 
 
 @applies(ev.JobResized)

@@ -53,6 +53,10 @@ def _times_moved(cluster: Cluster, event: ev.TimesMoved) -> None:
         fired_us = trigger.fired_us + shift_us if trigger.fired_us else 0
         moved_trigger = msgspec.structs.replace(trigger, due_us=due_us, fired_us=fired_us)
         cluster.triggers[trigger_id] = moved_trigger
+    for job_id, buffer in cluster.buffers.items():
+        if buffer.created_us:
+            created_us = buffer.created_us + shift_us
+            cluster.buffers[job_id] = msgspec.structs.replace(buffer, created_us=created_us)
     cluster.usage_until_us = max(0, cluster.usage_until_us + shift_us)
     if cluster.usage_since_us:
         cluster.usage_since_us += shift_us

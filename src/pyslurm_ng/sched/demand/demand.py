@@ -401,13 +401,13 @@ def limits_accounts(partition: Partition) -> bool:
 def _not_allowed(job: Waiting, partition: Partition) -> Wait | None:
     """Return that a partition is not for the account or QOS of a job, if so."""
     name, account, qos = partition.name, job.account, job.qos
-    allow, deny = partition.allow_accounts, partition.deny_accounts
-    if (allow and account not in allow) or account in deny:
+    if not partition.admits_account(account):
+        allow, deny = partition.allow_accounts, partition.deny_accounts
         text = f"partition {name} is not open to account {account or '(none)'}"
         shown = _shown_lists("account", account, name, allow, deny)
         return Wait(Reason.AccountNotAllowed, text, shown)
-    allow, deny = partition.allow_qos, partition.deny_qos
-    if (allow and qos not in allow) or qos in deny:
+    if not partition.admits_qos(qos):
+        allow, deny = partition.allow_qos, partition.deny_qos
         text = f"partition {name} is not open to QOS {qos or '(none)'}"
         return Wait(Reason.QOSNotAllowed, text, _shown_lists("QOS", qos, name, allow, deny))
     return None

@@ -92,6 +92,17 @@ class Views:
         """Whether it pays to `freshen` records before the next pass wants them."""
         return self._knows_all and len(self._stale) >= self._slice_size
 
+    def begin(self, cluster: Cluster) -> int:
+        """Have all records made, if none is known; return how many are to be made anew then."""
+        if self._knows_all:
+            return 0
+        for table in (self._waiting, self._running, self._moving):
+            table.clear()
+        self._hosts.clear()
+        self._stale = dict.fromkeys((*cluster.job_index.pending, *cluster.job_index.active))
+        self._knows_all = True
+        return len(self._stale)
+
     def freshen(self, cluster: Cluster) -> Iterator[None]:
         """Make records before `renew` needs them all together; some for each `yield`."""
         while self.is_much_stale:
@@ -107,15 +118,9 @@ class Views:
 
     def renew(self, cluster: Cluster, now_us: int) -> tuple[list[Waiting], list[Running]]:
         """Return pending jobs that may be considered and active ones, as they are now."""
-        if self._knows_all:
-            stale = [*self._moving, *self._stale]
-        else:
-            self._waiting.clear()
-            self._running.clear()
-            self._hosts.clear()
-            stale = [*cluster.job_index.pending, *cluster.job_index.active]
+        self.begin(cluster)
+        stale = [*self._moving, *self._stale]
         self._moving, self._stale = {}, {}
-        self._knows_all = True
         for job_id in stale:
             self._renew(cluster, job_id, now_us)
         return untracked([*self._waiting.values()]), untracked([*self._running.values()])
@@ -146,7 +151,8 @@ class Views:
 
     def _renew_waiting(self, cluster: Cluster, job_id: int, now_us: int) -> None:
         job = cluster.jobs[job_id] if job_id in cluster.job_index.pending else None
-        if job is None or not may_be_considered(job):
+        waits = job is None or not may_be_considered(job) or cluster.waits_for_buffer(job_id)
+        if job is None or waits:
             self._waiting.pop(job_id, None)
             return
         view = _waiting(cluster, job, now_us)

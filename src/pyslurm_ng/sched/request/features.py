@@ -75,6 +75,11 @@ def ways(expression: str) -> tuple[Way, ...]:
     return tuple(dict.fromkeys(all_ways))
 
 
+def spelled(expression: str) -> str:
+    """Return an expression as jobs keep and show it: a comma means the same as `&`."""
+    return expression.replace(",", "&")
+
+
 def names(expression: str) -> list[str]:
     """Return the feature names an expression mentions, without counts."""
     words = (token.partition("*")[0] for token in _tokens(expression) if token not in _SYMBOLS)

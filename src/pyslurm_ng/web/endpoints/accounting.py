@@ -125,6 +125,9 @@ def accounts(call: Call) -> Answer:
     flags = _flags(call, DELETED="withdeleted", WithAssociations="withassoc",
                    WithCoordinators="withcoordinators")  # fmt: skip
     where = _where(call, description="Descriptions")
+    where += [
+        ("Flags", "=", name) for name in ("UsersAreCoords", "NoUsersAreCoords") if call.flag(name)
+    ]
     return listed(call, "account", where, flags, "slurmdb_accounts_get()")
 
 
@@ -265,7 +268,7 @@ def jobs(call: Call) -> Answer:
     if call.query.get("node"):
         request["nodes"] = _nodes(call.query["node"])
     if call.query.get("step"):
-        request["jobs"] = [_selector(word) for word in _words(call, "step")]
+        request["jobs"] = [selector(word) for word in _words(call, "step")]
     return Streamed("jobs", _texts(call, request), {}, b"")
 
 
@@ -273,7 +276,7 @@ def job(call: Call) -> Answer:
     """List one job with all its runs' steps."""
     text = call.path["job_id"]
     request = {
-        "clusters": [call.daemons.cluster], "jobs": [_selector(text)], "with_steps": True,
+        "clusters": [call.daemons.cluster], "jobs": [selector(text)], "with_steps": True,
         "duplicates": True,
     }  # fmt: skip
     rows = _records(call, request)
@@ -298,20 +301,20 @@ def _records(call: Call, request: dict[str, Any]) -> list[dict[str, Any]]:
     return [row for part in parts for row in jobs_of(part, part["cluster"])]
 
 
-def _texts(call: Call, request: dict[str, Any]) -> Iterator[str]:
+def _texts(call: Call, request: dict[str, Any]) -> Iterator[bytes]:
     """Yield the jobs of an answer as JSON, part by part: there may be millions."""
     if call.is_newest:
         for part in _parts(call, request):
-            yield from (text.decode() for text in texts(part, part["cluster"]))
+            yield from texts(part, part["cluster"])
         return
     shape = schema("job", call.version)
     for part in _parts(call, request):
         rows = [conform(row, shape, call.version) for row in jobs_of(part, part["cluster"])]
         if rows:
-            yield msgspec.json.encode(rows).decode()[1:-1]
+            yield msgspec.json.encode(rows)[1:-1]
 
 
-def _selector(text: str) -> tuple[int, int, int, int, int]:
+def selector(text: str) -> tuple[int, int, int, int, int]:
     try:
         name = parse_job_id(text)
     except JobIdError:

@@ -27,7 +27,7 @@ _DENIED = ("access/permission denied", "only admins/operators", "only administra
 """What slurmdbd's refusals say where the user lacks rights, as sacctmgr prints them."""
 
 
-def _change(
+def change(
     call: Call, verb: str, entity: str, where: Settings, settings: Settings, source: str
 ) -> dict[str, Any]:
     """Make one change; refuse with what slurmdbd says."""
@@ -47,9 +47,13 @@ def _change(
 
 
 def _is_known(call: Call, entity: str, where: Settings, source: str) -> bool:
+    return bool(_known(call, entity, where, source))
+
+
+def _known(call: Call, entity: str, where: Settings, source: str) -> list[Record]:
     fields = {"entity": entity, "where": where, "flags": []}
     try:
-        return bool(rows_of(call.database.call("ListEntities", fields, CHANGE_S)))
+        return rows_of(call.database.call("ListEntities", fields, CHANGE_S))
     except SlurmError as error:
         raise refusal_of(error, f"{source.rstrip('()')}() failed", source) from None
 
@@ -61,9 +65,9 @@ def _add_or_change(
     if _is_known(call, entity, where, source):
         changes = settings(False)
         if changes:
-            _change(call, "modify", entity, where, changes, source)
+            change(call, "modify", entity, where, changes, source)
     else:
-        _change(call, "add", entity, where + settings(True), [], source)
+        change(call, "add", entity, where + settings(True), [], source)
 
 
 def _records(call: Call, key: str) -> list[Record]:
@@ -109,7 +113,7 @@ def set_accounts(call: Call) -> Answer:
 def _coordinate(call: Call, account: str, user: str) -> None:
     where: Settings = [("Accounts", "=", account), ("Names", "=", user)]
     if _is_known(call, "coordinator", where, "slurmdb_coord_add()") is False:
-        _change(call, "add", "coordinator", where, [], "slurmdb_coord_add()")
+        change(call, "add", "coordinator", where, [], "slurmdb_coord_add()")
 
 
 def add_accounts(call: Call) -> Answer:
@@ -119,7 +123,7 @@ def add_accounts(call: Call) -> Answer:
     names = condition.get("accounts") or []
     _need(names, "association_condition/accounts")
     settings = _condition(condition) + _plain(body.get("account") or {}, *_ACCOUNT)
-    reply = _change(
+    reply = change(
         call, "add", "account", [("Names", "=", ",".join(names)), *settings], [],
         "slurmdb_accounts_add_cond()",
     )  # fmt: skip
@@ -175,7 +179,7 @@ def add_users(call: Call) -> Answer:
     levels = [word for word in user.get("adminlevel") or () if word]
     if levels:
         settings.append(("AdminLevel", "=", levels[0]))
-    reply = _change(
+    reply = change(
         call, "add", "user", [("Names", "=", ",".join(names)), *settings], [],
         "slurmdb_users_add_cond()",
     )  # fmt: skip
@@ -197,14 +201,17 @@ def set_associations(call: Call) -> Answer:
         if user:
             entity, names = "user", [("Names", "=", user), *where]
         known = [*where, ("Users", "=", user or "")] if user else where
-        if _is_known(call, "association", known, source):
+        if rows := _known(call, "association", known, source):
             changes = association_settings(record, is_new=False)
+            above = (record.get("parent_account") or "").lower()
+            if not user and any(row["ParentName"] != above for row in rows if not row["User"]):
+                changes += _plain(record, ("parent_account", "Parent"))
             if changes:
-                _change(call, "modify", entity, names, changes, source)
+                change(call, "modify", entity, names, changes, source)
         else:
             made = association_settings(record, is_new=True)
             made += _plain(record, ("parent_account", "Parent")) if not user else []
-            _change(call, "add", entity, names + made, [], source)
+            change(call, "add", entity, names + made, [], source)
     return {}
 
 
@@ -236,11 +243,28 @@ def set_wckeys(call: Call) -> Answer:
         cluster = _plain(record, ("cluster", "Clusters"))
         where: Settings = [("Names", "=", name), ("Users", "=", user), *cluster]
         if not _is_known(call, "wckey", where, source):
-            _change(
+            change(
                 call, "add", "user", [("Names", "=", user), ("WCKeys", "=", name), *cluster], [],
                 source,
             )  # fmt: skip
     return {}
+
+
+def set_tres(call: Call) -> Answer:
+    """Count more TRES; numbers and counts of the body mean nothing, as in a dump."""
+    source = "slurmdb_tres_add()"
+    _add_tres(call, _records(call, "TRES"), source)
+    return {}
+
+
+def _add_tres(call: Call, records: list[Record], source: str) -> None:
+    rows = listed(call, "tres", [], [], "slurmdb_tres_get()")["TRES"]
+    known = {(row["type"], row["name"]) for row in rows}
+    for record in records:
+        kind = _named(record, "TRES", "type")
+        if (kind, record.get("name") or "") not in known:
+            where = [("Types", "=", kind), *_plain(record, ("name", "Names"))]
+            change(call, "add", "tres", where, [], source)
 
 
 # Removing -------------------------------------------------------------------------------------
@@ -250,7 +274,7 @@ def _remove(call: Call, entity: str, name: str, key: str, source: str) -> Answer
     where: Settings = [("Names", "=", name)]
     if not _is_known(call, entity, where, source):
         raise Refusal(NOT_FOUND, f"Unable to find {entity} {name[:64]}", source=source)
-    _change(call, "delete", entity, where, [], source)
+    change(call, "delete", entity, where, [], source)
     return {key: [name]} if key else {}
 
 
@@ -276,6 +300,23 @@ def remove_cluster(call: Call) -> Answer:
     return _remove(call, "cluster", name, "deleted_clusters", "slurmdb_clusters_remove()")
 
 
+def remove_wckey(call: Call) -> Answer:
+    """Take a wckey, which its number names, from its user."""
+    number, source = call.path["id"], "slurmdb_wckeys_remove()"
+    if not (number.isascii() and number.isdecimal()):
+        raise Refusal(BAD_REQUEST, "id: the number of a wckey is needed", source=source)
+    rows = listed(call, "wckey", [("IDs", "=", number)], [], source)["wckeys"]
+    if not rows:
+        raise Refusal(NOT_FOUND, f"Unable to find wckey {number[:64]}", source=source)
+    where: Settings = [
+        ("Names", "=", rows[0]["user"]),
+        ("WCKeys", "=", rows[0]["name"]),
+        ("Clusters", "=", rows[0]["cluster"]),
+    ]
+    reply = change(call, "delete", "user", where, [], source)
+    return {"deleted_wckeys": [line.strip() for line in reply["lines"][1:]]}
+
+
 def remove_associations(call: Call) -> Answer:
     """Remove the associations that agree with the query, which has to name an account or user."""
     source = "slurmdb_associations_remove()"
@@ -297,7 +338,7 @@ def remove_associations(call: Call) -> Answer:
         (names if key == ("Users" if entity == "user" else "Accounts") else key, "=", value)
         for key, _, value in where
     ]
-    _change(call, "delete", entity, chosen, [], source)
+    change(call, "delete", entity, chosen, [], source)
     return {"removed_associations": [_shown(row) for row in rows]}
 
 
@@ -343,7 +384,7 @@ def load(call: Call) -> Answer:
         if body.get(key):
             make(call)
     if body.get("tres"):
-        call.warn("TRES are those of the clusters' configuration", "#/tres/")
+        _add_tres(call, body["tres"], "slurmdb_tres_add()")
     return {}
 
 
@@ -362,6 +403,8 @@ ROUTES: dict[tuple[str, str], Callable[[Call], Answer]] = {
     ("post", "/slurmdb/{version}/clusters/"): set_clusters,
     ("delete", "/slurmdb/{version}/cluster/{cluster_name}"): remove_cluster,
     ("post", "/slurmdb/{version}/wckeys/"): set_wckeys,
+    ("delete", "/slurmdb/{version}/wckey/{id}"): remove_wckey,
+    ("post", "/slurmdb/{version}/tres/"): set_tres,
     ("get", "/slurmdb/{version}/config"): dump,
     ("post", "/slurmdb/{version}/config"): load,
 }

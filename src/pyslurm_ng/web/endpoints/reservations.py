@@ -15,6 +15,8 @@ from pyslurm_ng.web.endpoints.nodes import optional
 from pyslurm_ng.web.refusal import BAD_REQUEST, NOT_FOUND, Refusal, refusal_of
 from pyslurm_ng.wire.daemon_link import SlurmError
 
+OWN_KEYS = ("allowed_partitions", "comment", "qos")
+"""Of scontrol show reservation --json; the schemas of REST do not have them."""
 _NONE: dict[str, Any] = {"reservations": [], "last_update": seconds(0)}
 
 
@@ -42,7 +44,11 @@ def _listed(call: Call, name: str) -> Answer:
             NOT_FOUND, f"Unable to find reservation {name[:64]}",
             Errno.ESLURM_RESERVATION_INVALID, source, payload=_NONE,
         )  # fmt: skip
-    return {"reservations": [reservation_object(row) for row in rows], **last_update(reply)}
+    records = [reservation_object(row) for row in rows]
+    for record in records:
+        for key in OWN_KEYS:
+            del record[key]
+    return {"reservations": records, **last_update(reply)}
 
 
 def delete_reservation(call: Call) -> Answer:

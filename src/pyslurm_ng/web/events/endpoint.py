@@ -29,6 +29,9 @@ HEARTBEAT_S = 25.0
 """So often a listener to whom nothing happens is sent an empty line: proxies end silent ones."""
 LONGEST_S = 3600.0
 """After this time a listener has to show its token again."""
+MOST_WORDS = 65536
+WORDS_OF_ONE = 8192
+"""Of the filters of listeners: each is kept, a name of a node in some hundred bytes."""
 _MOST_SEQUENCE = 2**62
 _TRIES = 3
 _RETRY_MS = 1000
@@ -51,6 +54,7 @@ class Listeners:
         self._feeds = feeds
         self._most = most
         self._of: Counter[bytes] = Counter()
+        self._words: Counter[bytes] = Counter()  # of their filters
 
     async def serve(self, request: Request) -> Response:
         """Answer with events until one side ends it."""
@@ -60,6 +64,11 @@ class Listeners:
         after = _after(request)
         if self._of.total() >= self._most or self._of[requester.share] >= max(1, self._most // 2):
             raise Refusal(TOO_MANY, "too many listen to events", source="slurmrestd")
+        own, in_all = self._words[requester.share], self._words.total()
+        more = event_filter.word_count
+        if own + more > WORDS_OF_ONE or in_all + more > MOST_WORDS:
+            text = "filters of those who listen have too many words together"
+            raise Refusal(TOO_MANY, text, source="slurmrestd")
         holding = holding_of(request)
         feed, sequence = await self._join(holding, requester, after)
         holding.leave()  # listeners have bounds of their own
@@ -93,6 +102,7 @@ class Listeners:
             yield _event("again", sequence, why="too many different filters")
             return
         self._of[requester.share] += 1
+        self._words[requester.share] += event_filter.word_count
         try:
             until_s = requester.until_s
             async for piece in _pieces(feed, group, after, sequence, until_s):
@@ -100,8 +110,9 @@ class Listeners:
         finally:
             feed.leave(group)
             self._of[requester.share] -= 1
+            self._words[requester.share] -= event_filter.word_count
             if not self._of[requester.share]:
-                del self._of[requester.share]
+                del self._of[requester.share], self._words[requester.share]
 
 
 async def _pieces(

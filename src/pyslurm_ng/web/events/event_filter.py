@@ -61,6 +61,11 @@ class EventFilter:
         pairs = tuple(sorted(kept.items()))
         return cls(pairs, {key: frozenset(values) for key, values in pairs})
 
+    @property
+    def word_count(self) -> int:
+        """How many words it has."""
+        return sum(len(words) for _, words in self.words)
+
     def agrees(self, kind: str, record: Mapping[str, Any]) -> bool:
         """Return whether an event is event_filter."""
         sets = self._sets

@@ -2,7 +2,8 @@
 
 A hook is a listener of this slurmrestd's own user. What waits for an address is bounded: while it
 does not answer, the oldest events are dropped and counted. Where an address leads is the
-administrator's choice; redirections are not followed.
+administrator's choice; redirections are not followed. A receiver is told where events begin, and
+where some were missed.
 """
 
 from __future__ import annotations
@@ -44,6 +45,10 @@ _MOST_ANSWER_BYTES = 4096
 _PAUSE_S = 1.0
 _MOST_PAUSE_S = 300.0
 _BEGIN_PAUSE_S = 5.0
+_TELL_S = 300.0
+"""So often at most the log says that an address takes nothing."""
+BEGUN, RESET = "begun", "reset"
+"""As in the stream of events: all that follows is sent; events were missed."""
 _STATUS = re.compile(rb"HTTP/1\.[01] ([1-5][0-9]{2})[ \r]")
 Say = Callable[[str], None]
 Post = Callable[["Webhook", str, bytes, str], Awaitable[str]]
@@ -214,6 +219,8 @@ class Delivery:
     sent: int = 0
     failed: int = 0
     dropped: int = 0
+    _is_away: bool = False  # and the log says so
+    _told_s: float = -_TELL_S
 
     def add(self, line: Line) -> None:
         """Let an event wait; where there is no room, the oldest goes."""
@@ -245,9 +252,22 @@ class Delivery:
             why = await post(self.hook, line.kind, body, delivery)
             if not why:
                 self.sent += 1
+                self._came_back()
                 return
+            self._went_away(why)
         self.failed += 1
         self.say(f"webhook {self.hook.name}: an event was given up after {MOST_TRIES} tries: {why}")
+
+    def _went_away(self, why: str) -> None:
+        now_s = time.monotonic()
+        if not self._is_away and now_s - self._told_s >= _TELL_S:
+            self._is_away, self._told_s = True, now_s
+            self.say(f"webhook {self.hook.name}: {why}; its events wait and are sent again")
+
+    def _came_back(self) -> None:
+        if self._is_away:
+            self._is_away = False
+            self.say(f"webhook {self.hook.name}: takes events again")
 
 
 class Webhooks:
@@ -278,7 +298,12 @@ class Webhooks:
                     continue
                 was_told = False
                 if feed is not None:
-                    after = await self._listen(feed, max(after, subscription.sequence))
+                    if after < 0:
+                        after = subscription.sequence
+                        self._add(BEGUN, after)
+                    elif not subscription.is_whole or feed.floor > after:
+                        after = self._missed(feed)
+                    after = await self._listen(feed, after)
         finally:
             for sender in senders:
                 sender.cancel()
@@ -289,9 +314,13 @@ class Webhooks:
         if group is None:
             await asyncio.sleep(_BEGIN_PAUSE_S)
             return after
+        resets = feed.resets
         try:
             while True:
                 came = group.came
+                if feed.resets > resets:
+                    resets = feed.resets
+                    after = self._missed(feed)
                 for line in _behind(feed, after):
                     for delivery in self.deliveries:
                         if delivery.hook.event_filter.agrees(line.kind, line.record):
@@ -302,6 +331,18 @@ class Webhooks:
                 await came.wait()
         finally:
             feed.leave(group)
+
+    def _missed(self, feed: Feed) -> int:
+        """Say that events were missed; return behind which batch the next ones are."""
+        self._say("webhooks: events were missed, slurmctld no longer knew them")
+        self._add(RESET, feed.floor)
+        return feed.floor
+
+    def _add(self, event: str, sequence: int) -> None:
+        """Tell all receivers, whatever else they want to hear."""
+        record = {"sequence": sequence, "time": time.time(), "event": event}
+        for delivery in self.deliveries:
+            delivery.add(Line(sequence, "stream", record, b""))
 
 
 def _behind(feed: Feed, after: int) -> list[Line]:

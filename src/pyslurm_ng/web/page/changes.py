@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import pwd
 from collections.abc import Mapping
 from typing import Any
 
+from pyslurm_ng.daemon.own_programs import program_directories
 from pyslurm_ng.data_parser.request_bodies import Body
 from pyslurm_ng.web.call import Call
 from pyslurm_ng.web.endpoints import job_changes, job_submission
 from pyslurm_ng.web.operations import Operation
-from pyslurm_ng.web.page.views import moment
+from pyslurm_ng.web.page.texts import moment
 from pyslurm_ng.web.refusal import NOT_FOUND, UNPROCESSABLE, Refusal
 
 SUBMIT = "/slurm/{version}/job/submit"
-_PATH = "/usr/local/bin:/usr/bin:/bin"
+_USUAL_PATH = "/usr/local/bin:/usr/bin:/bin"
 _NUMBERS = (
     ("nodes", "minimum_nodes"), ("tasks", "tasks"), ("cpus", "cpus_per_task"),
     ("memory", "memory_per_node"), ("minutes", "time_limit"),
@@ -77,13 +79,20 @@ def act(call: Call, job: str, verb: str) -> None:
             raise Refusal(UNPROCESSABLE, str(error["string"]), int(error["code"]), "slurmrestd")
 
 
+@functools.cache
+def _path() -> str:
+    """Return where a job of the form looks for programs: our srun before that of another Slurm."""
+    own = [str(folder) for folder in program_directories() if (folder / "srun").exists()]
+    return ":".join((*own, _USUAL_PATH))
+
+
 def _body(operation: Operation, form: Mapping[str, str]) -> dict[str, Any]:
     """Return the body that a form stands for.
 
     Raises:
         Refusal: a field has a wrong value.
     """
-    job: dict[str, Any] = {"environment": [f"PATH={_PATH}"]}
+    job: dict[str, Any] = {"environment": [f"PATH={_path()}"]}
     for name, field in _NUMBERS:
         text = form.get(name, "").strip()
         if text and not (text.isascii() and text.isdecimal() and len(text) <= 9):

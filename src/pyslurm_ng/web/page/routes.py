@@ -18,7 +18,10 @@ from pyslurm_ng.web.app import Service
 from pyslurm_ng.web.call import Call
 from pyslurm_ng.web.endpoints import cluster
 from pyslurm_ng.web.page import changes, views
+from pyslurm_ng.web.page.account_usage import account_usage
+from pyslurm_ng.web.page.cluster_map import cluster_map
 from pyslurm_ng.web.page.login_links import LINK_S, LoginLinks
+from pyslurm_ng.web.page.plots import StatisticsHistory
 from pyslurm_ng.web.page.session import (
     Visitor,
     check_seal,
@@ -60,8 +63,9 @@ _templates = Environment(
 def routes(service: Service) -> list[BaseRoute]:
     """Return the pages' routes."""
     links = LoginLinks()
+    history = StatisticsHistory()
     looks: dict[str, Look] = {
-        "/": _overview,
+        "/": functools.partial(_overview, history),
         "/jobs": _jobs,
         "/jobs/{job}": _job,
         "/jobs/{job}/script": _script,
@@ -70,7 +74,7 @@ def routes(service: Service) -> list[BaseRoute]:
         "/nodes": _nodes,
         "/plan": _plan,
         "/shares": _shares,
-        "/scheduler": _scheduler,
+        "/scheduler": functools.partial(_scheduler, history),
         "/submit": _empty_form,
     }
     shown: list[BaseRoute] = [
@@ -149,10 +153,13 @@ async def _show(service: Service, look: Look, request: Request) -> Response:
 # Looking --------------------------------------------------------------------------------------
 
 
-def _overview(call: Call, request: Request) -> tuple[str, Context]:
+def _overview(history: StatisticsHistory, call: Call, request: Request) -> tuple[str, Context]:
     own = views.Chosen(user=call.requester.name)
     statistics: Context = cluster.diagnostics(call)["statistics"]  # type: ignore[index]
-    return "overview.html", {**views.nodes(call), "own": views.queue(call, own),
+    history.note(statistics)
+    shown = views.nodes(call)
+    drawn = cluster_map(call, shown["nodes"])
+    return "overview.html", {**shown, **drawn, "own": views.queue(call, own),
                              "statistics": statistics}  # fmt: skip
 
 
@@ -194,13 +201,14 @@ def _plan(call: Call, request: Request) -> tuple[str, Context]:
 
 def _shares(call: Call, request: Request) -> tuple[str, Context]:
     answer: Context = cluster.fair_shares(call)["shares"]  # type: ignore[index]
-    return "shares.html", {"rows": answer["shares"]}
+    return "shares.html", {"rows": answer["shares"], **account_usage(call)}
 
 
-def _scheduler(call: Call, request: Request) -> tuple[str, Context]:
+def _scheduler(history: StatisticsHistory, call: Call, request: Request) -> tuple[str, Context]:
     statistics: Context = cluster.diagnostics(call)["statistics"]  # type: ignore[index]
+    history.note(statistics)
     rows = [(name, value) for name, value in statistics.items() if isinstance(value, int)]
-    return "scheduler.html", {"rows": rows, "statistics": statistics}
+    return "scheduler.html", {"rows": rows, "statistics": statistics, "plots": history.plots()}
 
 
 def _empty_form(call: Call, request: Request) -> tuple[str, Context]:

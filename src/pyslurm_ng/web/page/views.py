@@ -7,11 +7,13 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from pyslurm_ng.base.dates import format_date
-from pyslurm_ng.base.numbers import INFINITE, NO_VAL, SECOND_US, SHOW_ALL, SHOW_DETAIL
+from pyslurm_ng.base.error_numbers import Errno
+from pyslurm_ng.base.numbers import NO_VAL, SECOND_US, SHOW_ALL, SHOW_DETAIL
 from pyslurm_ng.base.state_names import JOB_FLAGS, JOB_STATES, node_state_full
 from pyslurm_ng.data_parser.records import Table, rows_of
 from pyslurm_ng.web.call import Call
+from pyslurm_ng.web.page.job_record import job_record
+from pyslurm_ng.web.page.texts import duration, limit, moment
 from pyslurm_ng.wire.daemon_link import SlurmError
 
 ROWS_OF_A_PAGE = 100
@@ -133,18 +135,38 @@ def shown_id(row: Row) -> str:
 
 
 def job(call: Call, text: str) -> Row:
-    """Return one job with its explanation; several rows if the id is an array's."""
-    request = {"filter": {"all_states": True, "jobs": [text]}, "flags": SHOW_ALL | SHOW_DETAIL,
-               "strict": True}  # fmt: skip
-    reply = call.controller.call("ShowJobs", request)
-    rows = [job_row(row, reply["now_us"]) for row in rows_of(reply)]
+    """Return one job with its explanation and its record; several rows if the id is an array's.
+
+    Raises:
+        SlurmError: neither the controller nor accounting knows it.
+    """
+    try:
+        rows = _known(call, text)
+    except SlurmError as error:
+        record = job_record(call, text)
+        if not record or error.code != Errno.ESLURM_INVALID_JOB_ID:
+            raise
+        return {"rows": [], "count": 0, "explained": {}, "history": [], "record": record}
     explained = _explanation(call, text) if rows else {}
     history = [
         {"when": moment(line["time_us"]), "text": line["text"]}
         for line in explained.get("history", ())
     ]
-    return {"rows": rows[:ROWS_OF_A_PAGE], "count": len(rows), "explained": explained,
-            "history": history}  # fmt: skip
+    return {
+        "rows": rows[:ROWS_OF_A_PAGE],
+        "count": len(rows),
+        "explained": explained,
+        "history": history,
+        "record": job_record(call, str(rows[0]["job_id"])) if len(rows) == 1 else {},
+    }
+
+
+def _known(call: Call, text: str) -> list[Row]:
+    """Return the controller's records of a job."""
+    request = {"filter": {"all_states": True, "jobs": [text]}, "flags": SHOW_ALL | SHOW_DETAIL,
+               "strict": True}  # fmt: skip
+    reply = call.controller.call("ShowJobs", request)
+    return [job_row(row, reply["now_us"]) for row in rows_of(reply)]
 
 
 def _explanation(call: Call, text: str) -> Row:
@@ -222,9 +244,9 @@ def plain_lines(text: str) -> str:
 
 
 def gpu_count(text: str) -> int:
-    """Return the GPUs in `gpu:a100:2(IDX:0-1),shard:8`."""
+    """Return the GPUs in `gpu:a100:2(IDX:0-1),gpu:(null):1(IDX:2),shard:8`."""
     count = 0
-    for word in text.replace("),", ") ").replace(",gpu", " gpu").split():
+    for word in text.replace("(null)", "").replace("),", ") ").replace(",gpu", " gpu").split():
         parts = word.partition("(")[0].split(":")
         if parts[0] == "gpu" and parts[-1].isdecimal():
             count += int(parts[-1])
@@ -273,27 +295,3 @@ def plan(call: Call) -> Row:
     return {"bars": bars, "names": list(names), "ticks": ticks, "row_height": ROW_HEIGHT,
             "width": PLAN_WIDTH, "height": max(1, len(names)) * ROW_HEIGHT,
             "jobs": [row for *_, row in planned if row["is_pending"]][:ROWS_OF_A_PAGE]}  # fmt: skip
-
-
-# Texts ----------------------------------------------------------------------------------------
-
-
-def moment(time_us: int) -> str:
-    """Return a time as Slurm writes it, "" for none."""
-    return format_date(time_us // SECOND_US) if time_us else ""
-
-
-def duration(seconds: int) -> str:
-    """Return a time span as squeue writes it, "" for none."""
-    if not seconds:
-        return ""
-    days, rest = divmod(seconds, 86400)
-    text = f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
-    return f"{days}-{text}" if days else text
-
-
-def limit(minutes: int) -> str:
-    """Return a time limit."""
-    if minutes == INFINITE:
-        return "UNLIMITED"
-    return duration(minutes * 60) if minutes < NO_VAL - 1 else ""

@@ -154,6 +154,13 @@ def test_a_reboot_is_cancelled_until_it_is_issued() -> None:
     told(cluster, "REBOOT_ASAP")
     assert told(cluster, "CANCEL_REBOOT") is None
     assert (shown(cluster)[0], cluster.node(N1).reason) == ("IDLE", "")
+    told(cluster, "REBOOT_ASAP", reason="kernel")
+    assert told(cluster, "CANCEL_REBOOT") is None
+    assert (shown(cluster)[0], cluster.node(N1).reason) == ("IDLE", "")
+    told(cluster, "REBOOT_ASAP", reason="kernel")
+    told(cluster, "DRAIN", reason="later")
+    assert told(cluster, "CANCEL_REBOOT") is None
+    assert (shown(cluster)[0], cluster.node(N1).reason) == ("IDLE+DRAIN", "later")
     told(cluster, "DRAIN", reason="mine")
     told(cluster, "REBOOT_ASAP")
     assert told(cluster, "CANCEL_REBOOT") is None

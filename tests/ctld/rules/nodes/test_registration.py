@@ -6,15 +6,18 @@ import pytest
 
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules.ends import node_loss
+from pyslurm_ng.ctld.rules.nodes import late_launches
 from pyslurm_ng.ctld.rules.nodes.registration import register, strays
+from pyslurm_ng.ctld.rules.nodes.reports import judge
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.node import Node, NodeFacts
 from pyslurm_ng.model.states import JobState, NodeFlag, NodeState
-from pyslurm_ng.wire.node_messages import RunningJob
+from pyslurm_ng.wire.node_messages import JobTerminated, RunningJob
 from tests.ctld.rules.started_jobs import WHOLE, launch_duty, running
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of
 
@@ -164,6 +167,49 @@ def test_script_not_yet_launched_is_not_lost() -> None:
     job = running(cluster, node_list="n1")
     registered(cluster)
     assert job.state == JobState.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("limit_s", "knows", "state"),
+    [
+        (10, False, JobState.PENDING),
+        (10, True, JobState.RUNNING),  # its prolog may run for as long as it may
+        (61, False, JobState.RUNNING),
+    ],
+)
+def test_a_script_that_no_node_takes_is_missing(limit_s: int, knows: bool, state: JobState) -> None:
+    """BatchStartTimeout: the node is there, and has not begun it. What may come late is ended."""
+    conf = conf_of(FOUR_NODES + f"BatchStartTimeout={limit_s}\n")
+    cluster = cluster_of(conf)
+    apply_all(cluster, register(cluster, 0, WHOLE, [], conf, START_US))
+    job = running(cluster, node_list="n1")
+    asked = [node.node_id for node in late_launches.waiting_nodes(cluster, conf, LATER_US)]
+    assert asked == ([0] if limit_s < 60 else [])
+    jobs = [RunningJob(job.job_id, 0, [])] if knows else []
+    apply_all(cluster, register(cluster, 0, WHOLE, jobs, conf, LATER_US, was_asked=True))
+    assert check(cluster) == []
+    if state == JobState.RUNNING:
+        assert (job.state, job.attempt) == (state, 0)
+        return
+    (duty,) = cluster.duties[0].values()
+    assert duty.kind == DutyKind.TERMINATE
+    ended = JobTerminated(job.job_id, 0, duty.duty_id)
+    apply_all(cluster, judge(cluster, 0, ended, conf, LATER_US))
+    assert (job.state, job.attempt) == (state, 1)
+
+
+@pytest.mark.parametrize("later_us", [0, 55_000_000])
+def test_a_node_that_has_just_registered_is_given_time(later_us: int) -> None:
+    """It has been told again; one that does not respond is silent, and lost later."""
+    conf = conf_of(FOUR_NODES)
+    cluster = cluster_of(conf)
+    running(cluster, node_list="n1")
+    registered_us = START_US + later_us
+    apply_all(cluster, register(cluster, 0, WHOLE, [], conf, registered_us))
+    late = late_launches.waiting_nodes(cluster, conf, LATER_US)
+    assert bool(list(late)) == (later_us == 0)
+    cluster.node(0).flags |= NodeFlag.NOT_RESPONDING
+    assert not list(late_launches.waiting_nodes(cluster, conf, LATER_US))
 
 
 def test_strays_are_recognized() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from pyslurm_ng.base.numbers import END_CLEAN, END_OUT_OF_MEMORY, END_OVER_MEMORY
 from pyslurm_ng.ctld.rules.nodes.reports import moved
@@ -50,6 +51,17 @@ def test_end_of_a_script(
     assert step.usage == Usage(user_us=5)
     assert not cluster.duties
     assert not cluster.node_index.use[0].allocs
+
+
+def test_why_a_script_could_not_run_is_its_system_comment() -> None:
+    """Its exit code alone tells nobody; what an administrator has written there stays."""
+    error = "Could not open stdio file /root/out: Permission denied"
+    for before, comment in (("", error), ("seen", f"seen; {error}"), (error, error)):
+        cluster = cluster_of()
+        job = running(cluster)
+        job.system_comment = before
+        tell(cluster, job.batch_node_id, replace(ended(cluster, job, 53), error=error))
+        assert (job.state, job.exit_code, job.system_comment) == (JobState.FAILED, 53, comment)
 
 
 def test_a_step_that_used_too_much_memory_is_ended_by_root() -> None:

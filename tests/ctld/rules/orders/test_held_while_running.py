@@ -113,7 +113,7 @@ def test_a_user_cannot_end_an_administrators_hold_by_way_of_a_run() -> None:
     requeue(scene, job, ALICE)
     assert hold(scene, job, ALICE, release=True) == [Errno.ESLURM_ACCESS_DENIED]
     assert job.reason == Reason.JobHeldAdmin
-    assert hold(scene, job, BOB) == [Errno.ESLURM_ACCESS_DENIED]
+    assert hold(scene, job, BOB) == [Errno.ESLURM_USER_ID_MISSING]
 
 
 def test_the_priority_of_a_running_job_may_be_set() -> None:
@@ -159,3 +159,14 @@ def test_suspending_twice_and_resuming_what_waits() -> None:
     assert errors(scene, top_jobs(scene.cluster, request, scene.context(ROOT))) == [
         Errno.ESLURM_JOB_HELD
     ]
+
+
+def test_requeue_incomplete_passes_waiting_jobs_over() -> None:
+    """It is for jobs that have begun and not ended; by itself a waiting one is refused."""
+    scene = Site()
+    job = scene.job(begin_us=scene.now_us + 10**9)
+    request = RequeueJobs(bytes(16), [str(job.job_id)])
+    refusals = errors(scene, requeue_jobs(scene.cluster, request, scene.context(ROOT)))
+    assert refusals == [Errno.ESLURM_JOB_PENDING]
+    request = RequeueJobs(bytes(16), [str(job.job_id)], incomplete=True)
+    assert errors(scene, requeue_jobs(scene.cluster, request, scene.context(ROOT))) == []

@@ -419,6 +419,7 @@ def test_one_in_use_is_not_deleted() -> None:
     room.run_pass()
     assert room.delete("r") == Errno.ESLURM_RESERVATION_BUSY
     assert room.delete("none") == Errno.ESLURM_RESERVATION_INVALID
+    assert room.delete("none", ALICE) == Errno.ESLURM_USER_ID_MISSING
     assert room.delete("r", ALICE) == Errno.ESLURM_USER_ID_MISSING
     assert room.delete("u", BOB) == Errno.ESLURM_USER_ID_MISSING
     assert room.delete("u", ALICE) == 0

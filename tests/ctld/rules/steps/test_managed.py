@@ -6,11 +6,12 @@ import msgspec
 import pytest
 
 from pyslurm_ng.base.errors import Errno, Reject
-from pyslurm_ng.base.numbers import REQ_NO_KILL, REQ_STEPMGR
+from pyslurm_ng.base.numbers import REQ_NO_KILL, REQ_STEPMGR, STEP_BESIDE_ALL
 from pyslurm_ng.ctld.rules.nodes.reports import judge
 from pyslurm_ng.ctld.rules.starts.preparation import Preparation
 from pyslurm_ng.ctld.rules.submission.step_manager import with_step_manager
 from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.ids import STEP_INTERACTIVE
 from pyslurm_ng.model.job import JobRequest, Usage
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.steps.managed_job import ManagedJob
@@ -24,10 +25,10 @@ from tests.steps.managed import managed
 JOB = {"nodes_min": 2, "nodes_max": 2, "ntasks": 2}
 
 
-def made(credential: nm.JobCredential) -> tuple[ManagedJob, list[nm.StepNews]]:
+def made(credential: nm.JobCredential, flags: int = 0) -> tuple[ManagedJob, list[nm.StepNews]]:
     """Have a manager give a share of both nodes."""
     manager = ManagedJob(credential)
-    message = CreateStep(request_id=bytes(16), job_id=credential.job_id, nodes_min=2)
+    message = CreateStep(request_id=bytes(16), job_id=credential.job_id, nodes_min=2, flags=flags)
     created = manager.create(message, USER, conf_of(), START_US)
     assert not isinstance(created, Reject)
     return manager, manager.created(created[0], START_US)
@@ -53,6 +54,16 @@ def test_news_are_the_events_of_any_other_step() -> None:
     assert isinstance(event, ev.StepEnded) and event.usage is not None
     assert (event.state, event.exit_code, event.usage.user_us) == (JobState.FAILED, 256, 14)
     assert 0 not in job.steps
+
+
+def test_the_shell_of_salloc_is_a_step_like_others() -> None:
+    """Listings, accounting and scancel knew nothing of the interactive step of a managed job."""
+    cluster = cluster_of()
+    job, credential = managed(cluster, **JOB)
+    _, news = made(credential, STEP_BESIDE_ALL)
+    (created,) = tell(cluster, job.batch_node_id, report(credential, news))
+    assert isinstance(created, ev.StepCreated)
+    assert STEP_INTERACTIVE in job.steps
 
 
 def test_a_step_that_came_and_went_is_one_message() -> None:

@@ -23,7 +23,7 @@ from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job, JobRequest, Step
-from pyslurm_ng.model.states import JobState, Reason
+from pyslurm_ng.model.states import JobFlag, JobState, Reason
 from pyslurm_ng.wire.step_messages import CompleteJob, CompleteStep, CreateStep, StepGranted
 from tests.ctld.rules.steps.step_requests import EXACT, USER, ask, context, running
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
@@ -109,6 +109,28 @@ def test_four_small_steps_use_four_nodes() -> None:
     job = running(cluster, nodes_min=4, nodes_max=4, ntasks=4)
     replies = [granted(cluster, job, ntasks=1, nodes_min=1, nodes_max=1) for _ in range(4)]
     assert sorted(reply.nodes[0] for reply in replies) == ["n1", "n2", "n3", "n4"]
+
+
+def test_steps_one_after_the_other_have_the_same_node() -> None:
+    """As in Slurm 22.05: the first node without a step, and so the files of the one before."""
+    cluster = cluster_of()
+    job = running(cluster, nodes_min=4, nodes_max=4, ntasks=16)
+
+    def node(**fields: Any) -> tuple[str, int]:
+        reply = granted(cluster, job, **{"ntasks": 1, "nodes_min": 1, "nodes_max": 1, **fields})
+        return ",".join(reply.nodes), reply.step_id
+
+    def end(step_id: int) -> None:
+        apply(cluster, ev.StepEnded(START_US, job.job_id, step_id, JobState.COMPLETED, 0))
+
+    for fields, where in [({}, "n1"), ({"ntasks": 2, "nodes_min": 2, "nodes_max": 2}, "n1,n2")] * 2:
+        name, step_id = node(**fields)
+        assert name == where
+        end(step_id)
+    at_once = [node(flags=EXACT) for _ in range(4)]
+    assert [name for name, _ in at_once] == ["n1", "n2", "n3", "n4"]
+    end(at_once[2][1])
+    assert [node(flags=STEP_OVERLAP)[0] for _ in range(2)] == ["n3", "n1"]
 
 
 def test_gpu_steps_get_different_devices() -> None:
@@ -292,6 +314,18 @@ def test_allocation_ends_with_its_commands_status(
     assert isinstance(decision, Decision)
     apply_all(cluster, decision.events)
     assert (job.state, job.exit_code, job.reason) == (state, status, reason)
+
+
+def test_an_allocation_that_is_given_up_before_it_is_ready_is_cancelled() -> None:
+    """Ctrl-C of srun during the prolog was COMPLETED; Slurm says by whom it was cancelled."""
+    cluster = cluster_of()
+    job = running(cluster, ntasks=1)
+    job.script_hash = ""
+    job.flags |= JobFlag.CONFIGURING
+    decision = steps.complete_job(cluster, CompleteJob(bytes(16), job.job_id), context())
+    assert isinstance(decision, Decision)
+    apply_all(cluster, decision.events)
+    assert (job.state, job.cancelled_by, job.exit_code) == (JobState.CANCELLED, USER, 0)
 
 
 def test_pending_allocation_is_revoked() -> None:
@@ -529,3 +563,21 @@ def test_the_interactive_step_has_the_first_node_and_keeps_none_of_it() -> None:
     assert isinstance(outcome, Decision)
     apply_all(cluster, outcome.events)
     assert STEP_INTERACTIVE not in job.steps
+
+
+@pytest.mark.parametrize(
+    ("fields", "shown"),
+    [
+        ({}, "gres/gpu:a100:2"),
+        ({"gres": "gpu:1"}, "gres/gpu:1"),
+        ({"gres": "none"}, ""),
+        ({"gpus": "1"}, ""),
+        ({"gpus_per_task": "1"}, ""),
+    ],
+)
+def test_what_a_step_shows_per_node(fields: dict[str, str], shown: str) -> None:
+    """A step that asks for no resources has those of its job, and says so as in 22.05."""
+    cluster = cluster_of()
+    job = running(cluster, partition="gpu", ntasks=1, gres="gpu:a100:2")
+    step = step_of(job, granted(cluster, job, ntasks=1, **fields))
+    assert step.tres_per_node == shown

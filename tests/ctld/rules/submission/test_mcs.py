@@ -14,7 +14,7 @@ import pytest
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.numbers import REQ_EXCLUSIVE_MCS
 from pyslurm_ng.ctld.queries.nodes import show_nodes, show_partitions
-from pyslurm_ng.ctld.queries.private_data import Audience
+from pyslurm_ng.ctld.rules.private_data import Audience
 from pyslurm_ng.ctld.rules.update.update_job import update_job
 from pyslurm_ng.kernels.records import project
 from pyslurm_ng.model.job import Job

@@ -36,6 +36,14 @@ def test_memory_that_cannot_be_counted_is_refused(request_of: dict[str, object],
     assert "mem_per" in outcome.detail and "MiB" in outcome.detail
 
 
+@pytest.mark.parametrize("field", ["gpus", "gpus_per_node", "gpus_per_socket", "gpus_per_task"])
+def test_no_gpus_may_be_asked_for_where_there_are_none(field: str) -> None:
+    """`--gpus=0` of a script that runs anywhere."""
+    assert not isinstance(Site("GresTypes=").answer(**{field: "0"}), Reject)
+    refused = Site("GresTypes=").answer(**{field: "1"})
+    assert isinstance(refused, Reject) and refused.code == Errno.ESLURM_INVALID_GRES
+
+
 def test_much_memory_waits_as_before() -> None:
     """A terabyte on each of sixty thousand nodes can still be counted."""
     scene = Site(plan=Planner())
@@ -70,7 +78,7 @@ def test_names_of_others_jobs_are_private(private: bool) -> None:
     if private:
         assert (text, code) == ("secret", Errno.ESLURM_INVALID_JOB_ID)
     else:
-        assert (text, code) == (str(job.job_id), Errno.ESLURM_ACCESS_DENIED)
+        assert (text, code) == (str(job.job_id), Errno.ESLURM_USER_ID_MISSING)
     assert errors(ALICE) == errors(ROOT) == []
 
 

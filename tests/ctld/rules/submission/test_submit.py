@@ -27,6 +27,7 @@ from pyslurm_ng.ctld.rules.update.update_partition import update_partition
 from pyslurm_ng.model import events as ev, task_ranges
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.assoc import Association, Limits, Qos, UserRecord
+from pyslurm_ng.model.buffer import BufferState
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.wire.query_messages import HoldJobs, UpdateJob, UpdatePartition
@@ -51,6 +52,17 @@ def test_defaults_come_from_the_partition() -> None:
     assert (job.partition, job.time_limit_min, job.requeue) == ("main", 60, True)
     assert Site("JobRequeue=0").job().requeue is False
     assert Site().job(flags=REQ_NO_REQUEUE).requeue is False
+
+
+def test_of_several_partitions_the_highest_tier_has_the_largest_limit() -> None:
+    """A default is that of the first one named; both as in Slurm 22.05."""
+    site = Site(
+        "PartitionName=hour Nodes=ALL MaxTime=60 DefaultTime=10 PriorityTier=7\n"
+        "PartitionName=day Nodes=ALL MaxTime=1-0\nPartitionName=week Nodes=ALL MaxTime=7-0"
+    )
+    limits = {"day,hour": 60, "hour,day": 10, "week,day": 7 * 24 * 60, "day,week": 24 * 60}
+    for names, minutes in limits.items():
+        assert site.job(partition=names).time_limit_min == minutes, names
 
 
 def test_time_limit_without_default_is_the_largest() -> None:
@@ -198,10 +210,14 @@ def test_a_job_that_reboots_its_nodes_has_them_for_itself() -> None:
 
 
 def test_a_burst_buffer_is_a_note_until_a_plugin_is_wanted() -> None:
-    """Slurm takes it without BurstBufferType; with one ours cannot do what that would."""
-    assert Site().job(burst_buffer="capacity=10G").request.burst_buffer == "capacity=10G"
-    room = Site("BurstBufferType=burst_buffer/lua")
-    assert room.refused(burst_buffer="x") == Errno.ESLURM_NOT_SUPPORTED
+    """Slurm takes it without BurstBufferType, too."""
+    plain = Site()
+    assert plain.job(burst_buffer="capacity=10G").request.burst_buffer == "capacity=10G"
+    assert plain.cluster.buffers == {}
+    with_plugin = Site("BurstBufferType=burst_buffer/lua")
+    job = with_plugin.job(burst_buffer="#BB_LUA pool=fast capacity=10G")
+    buffer = with_plugin.cluster.buffers[job.job_id]
+    assert (buffer.state, buffer.pool, buffer.size) == (BufferState.PENDING, "fast", 10 << 30)
 
 
 def test_group_and_state_that_let_in() -> None:

@@ -168,6 +168,15 @@ def test_nice_may_change_while_a_job_runs() -> None:
     assert update(scene, job, nice="-20") == [Errno.ESLURM_ACCESS_DENIED]
 
 
+def test_an_end_time_is_no_later_than_asked_for() -> None:
+    """Limits are whole minutes; as in Slurm what is left over is not given."""
+    scene = Site()
+    job = scene.running()
+    end_us = job.start_us + 119 * 60 * 1_000_000 + 59_000_000
+    assert update(scene, job, who=ROOT, endtime=str(end_us)) == []
+    assert job.time_limit_min == 119
+
+
 def test_an_end_time_counts_suspensions() -> None:
     """The limit counts time in which the job runs. The job still ends at the moment asked for."""
     scene = Site()

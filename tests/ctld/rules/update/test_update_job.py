@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.ctld.rules.update.update_job import update_job
 from pyslurm_ng.model.job import Job
@@ -34,10 +36,49 @@ def test_account_and_qos_go_back_to_the_users_own() -> None:
     assert (job.account, job.assoc_id, job.qos) == ("physics", 3, "normal")
 
 
-def refusals(scene: Site, job: Job, **settings: str) -> list[int]:
+def test_operators_may_give_a_qos_that_the_user_has_not_got() -> None:
+    """As in Slurm; its user may not."""
+    scene = Site("AccountingStorageEnforce=associations,qos")
+    scene.account()
+    job = scene.job(begin_us=scene.now_us + 10**9)
+    assoc = scene.cluster.assocs[job.assoc_id]
+    scene.cluster.assocs[job.assoc_id] = msgspec.structs.replace(assoc, qos=("normal",))
+    assert refusals(scene, job, ALICE, qos="late") == [Errno.ESLURM_INVALID_QOS]
+    assert refusals(scene, job, qos="late") == []
+    assert job.qos == "late"
+
+
+@pytest.mark.parametrize(
+    ("priority", "code"),
+    [("1", Errno.ESLURM_PRIO_RESET_FAIL), ("4294967000", Errno.ESLURM_ACCESS_DENIED)],
+)
+def test_users_are_told_to_use_nice_for_a_lower_priority(priority: str, code: int) -> None:
+    """A higher one is not theirs to give."""
+    scene = Site("PriorityType=priority/multifactor\nPriorityWeightJobSize=100000")
+    job = scene.job(begin_us=scene.now_us + 10**9)
+    assert refusals(scene, job, ALICE, priority=priority) == [code]
+    assert job.priority == NO_VAL
+    assert refusals(scene, job, priority="900") == []
+    assert refusals(scene, job, ALICE, priority="899") == [Errno.ESLURM_PRIO_RESET_FAIL]
+    assert refusals(scene, job, ALICE, priority="901") == [Errno.ESLURM_ACCESS_DENIED]
+
+
+@pytest.mark.parametrize(
+    ("priority", "code"),
+    [("899", Errno.ESLURM_PRIO_RESET_FAIL), ("901", Errno.ESLURM_ACCESS_DENIED)],
+)
+def test_users_are_told_so_of_running_jobs_too(priority: str, code: int) -> None:
+    """Their priority is the one with which they started."""
+    scene = Site()
+    job = scene.running()
+    job.start_priority = 900
+    assert refusals(scene, job, ALICE, priority=priority) == [code]
+
+
+def refusals(scene: Site, job: Job, who: Caller = ROOT, **settings: str) -> list[int]:
     """Change a job; return the numbers of what is refused."""
     message = UpdateJob(bytes(16), settings, [str(job.job_id)])
-    decision = update_job(scene.cluster, message, scene.context(ROOT))
+    decision = update_job(scene.cluster, message, scene.context(who))
     assert not isinstance(decision, Reject)
     scene.apply(decision.events)
     return [code for _, code, _ in decision.reply.errors]
@@ -212,3 +253,41 @@ def test_cpus_of_a_job_are_those_of_its_tasks(
     job = scene.job(ntasks=tasks, begin_us=scene.now_us + 10**9)
     assert refusals(scene, job, numcpus=cpus) == []
     assert (job.request.ntasks or 1, job.request.cpus_per_task or 1) == after
+
+
+def test_without_enforcement_any_account_is_taken() -> None:
+    """As at submission."""
+    scene = Site()
+    scene.account()
+    job = scene.job(begin_us=scene.now_us + 10**9, account="chemistry")
+    assert job.account == "chemistry"
+    update(scene, job, account="biology")
+    assert (job.account, job.assoc_id) == ("biology", 0)
+
+
+def test_features_are_spelled_with_and() -> None:
+    """A comma means the same, and Slurm 22.05 keeps the other sign."""
+    scene = Site("SchedulerParameters=ignore_constraint_validation,ignore_prefer_validation")
+    job = scene.job(begin_us=scene.now_us + 10**9, constraint="a,b", prefer="a,b")
+    assert (job.request.constraint, job.request.prefer) == ("a&b", "a&b")
+    update(scene, job, features="b,a")
+    assert job.request.constraint == "b&a"
+
+
+def test_features_of_clusters_are_refused() -> None:
+    """A job has no siblings in other clusters; Slurm says no more than this."""
+    scene = Site()
+    job = scene.job(begin_us=scene.now_us + 10**9)
+    assert refusals(scene, job, clusterfeatures="x") == [Errno.SLURM_ERROR]
+
+
+def test_more_nodes_than_the_partition_has_cpus_are_refused() -> None:
+    """In the words of Slurm 22.05, which waits for fewer nodes, as after a submission."""
+    scene = Site()
+    job = scene.job(begin_us=scene.now_us + 10**9)
+    unavailable = [Errno.ESLURM_REQUESTED_PART_CONFIG_UNAVAILABLE]
+    assert refusals(scene, job, numnodes="99") == unavailable
+    assert refusals(scene, job, numnodes="65-99") == unavailable
+    assert job.request.nodes_min == 0
+    assert refusals(scene, job, numnodes="5") == []
+    assert job.request.nodes_min == 5

@@ -54,3 +54,14 @@ def test_nodes_of_a_partition_may_be_node_sets() -> None:
         assert (cluster.node_names(changed.node_ids), changed.nodes_text) == (names, text)
     refusal = changed_partition(cluster, conf, main, {"Nodes": "few,many"})
     assert isinstance(refusal, Reject) and refusal.code == Errno.ESLURM_INVALID_NODE_NAME
+
+
+def test_the_longest_time_may_be_below_the_default() -> None:
+    """As in Slurm: `MaxTime=30` alone is how a maintenance is prepared. Jobs have the lower one."""
+    site = Site("PartitionName=hour Nodes=ALL MaxTime=120 DefaultTime=60")
+    hour = site.cluster.partitions["hour"]
+    changed = changed_partition(site.cluster, site.conf, hour, {"MaxTime": "30"})
+    assert isinstance(changed, Partition)
+    assert (changed.max_time_min, changed.default_time_min) == (30, 60)
+    site.cluster.partitions["hour"] = changed
+    assert site.running(partition="hour").time_limit_min == 30

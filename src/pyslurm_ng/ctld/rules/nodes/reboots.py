@@ -22,7 +22,9 @@ from pyslurm_ng.sched.frame.answers import answers
 REBOOT_STATES = ("CANCEL_REBOOT", "REBOOT", "REBOOT_ASAP")
 NEXT_STATES = ("", "DOWN", "RESUME")
 REBOOT_FLAGS = NodeFlag.REBOOT_REQUESTED | NodeFlag.REBOOT_ISSUED
-AT_REST: dict[str, object] = {"next_state": "", "reboot_by_us": 0}  # of a node that is not to boot
+AT_REST: dict[str, object] = {  # of a node that is not to boot
+    "next_state": "", "reboot_by_us": 0, "drains_to_reboot": False,
+}  # fmt: skip
 _ASAP_REASON = "Reboot ASAP"
 
 
@@ -53,8 +55,9 @@ def _request(
             continue
         flags = node.flags | NodeFlag.REBOOT_REQUESTED
         fields: dict[str, object] = {"next_state": next_state or ("RESUME" if is_soon else "")}
-        if is_soon:
+        if is_soon and not flags & NodeFlag.DRAIN:
             flags |= NodeFlag.DRAIN
+            fields["drains_to_reboot"] = True
         fields["flags"] = int(flags)
         said = reason or ("" if node.reason else _ASAP_REASON if is_soon else "reboot requested")
         if said:
@@ -72,7 +75,8 @@ def _cancel(nodes: Iterable[Node], now_us: int) -> list[ev.AnyEvent] | Reject:
             return Reject(Errno.ESLURM_INVALID_NODE_STATE)
         flags = node.flags & ~NodeFlag.REBOOT_REQUESTED
         fields: dict[str, object] = dict(AT_REST)
-        if not flags & NodeFlag.DRAIN or node.reason == _ASAP_REASON:
+        is_ours = node.drains_to_reboot or node.reason == _ASAP_REASON
+        if not flags & NodeFlag.DRAIN or is_ours:
             flags &= ~NodeFlag.DRAIN
             fields |= {"reason": "", "reason_us": 0, "reason_uid": 0}
         events.append(ev.NodeUpdated(now_us, (node.node_id,), {**fields, "flags": int(flags)}))

@@ -14,7 +14,7 @@ from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.values import option_text
 from pyslurm_ng.ctld.rules.ends import job_end, lost_runs, node_loss
 from pyslurm_ng.ctld.rules.ends.requeue import requeue_rules
-from pyslurm_ng.ctld.rules.nodes import power, reboots
+from pyslurm_ng.ctld.rules.nodes import late_launches, power, reboots
 from pyslurm_ng.ctld.rules.programs import programs
 from pyslurm_ng.ctld.rules.starts.dispatch import SLEEPS
 from pyslurm_ng.ctld.rules.starts.preparation import preparation
@@ -37,15 +37,21 @@ def register(
     running: Sequence[nm.RunningJob],
     conf: SlurmConf,
     now_us: int,
+    *,
+    was_asked: bool = False,
 ) -> list[ev.AnyEvent]:
     """Return what a registration changes: hardware, the node's state, jobs lost with a reboot.
 
     The duties that are still open stay; the sender sends them to the node after this.
+
+    Args:
+        was_asked: it answers what became of launches: `late_launches`.
     """
     node = cluster.node(node_id)
     rebooted = bool(node.facts.boot_id) and node.facts.boot_id != facts.boot_id
     events = lost_runs.rebooted(cluster, node, facts.boot_id, now_us)
-    events += _lost_jobs(cluster, node, running, rebooted, now_us, conf)
+    late = late_launches.missing_jobs(cluster, node_id, conf, now_us) if was_asked else []
+    events += _lost_jobs(cluster, node, running, rebooted, now_us, conf, late)
     is_start = not node.registered_us or node.facts.boot_id != facts.boot_id
     wakes = is_start and not node.flags & NodeFlag.POWERING_DOWN
     written = _command_line_fields(cluster, node, facts, now_us) if is_start else []
@@ -196,6 +202,7 @@ def _lost_jobs(
     rebooted: bool,
     now_us: int,
     conf: SlurmConf,
+    late: Sequence[Job],
 ) -> list[ev.AnyEvent]:
     """Return the ends or requeues of jobs that this node no longer runs.
 
@@ -203,7 +210,7 @@ def _lost_jobs(
     for it, unless it has booted since: a registration may be older than the run.
     """
     known = {(job.job_id, job.attempt) for job in running}
-    victims = _launched_scripts(cluster, node.node_id)
+    victims = [*_launched_scripts(cluster, node.node_id), *late]
     if rebooted:
         allocated_jobs = [
             cluster.jobs[job_id] for job_id in cluster.node_index.use[node.node_id].allocs
@@ -220,7 +227,9 @@ def _lost_jobs(
     for job in victims:
         if (job.job_id, job.attempt) in known:
             continue
-        if not rebooted and policy(conf) != AS_SLURM:
+        # An order may be on its way to a node that has not begun: it has to end that, too.
+        is_clean = rebooted or job not in late
+        if not rebooted and is_clean and policy(conf) != AS_SLURM:
             gone = (node.node_id,)
             events.append(lost_runs.lost(cluster, job, gone, now_us, node_loss=policy(conf)))
         events += job_end.complete(
@@ -233,7 +242,7 @@ def _lost_jobs(
                 failed_node=node.spec.name,
             ),
             now_us,
-            clean_nodes=frozenset((node.node_id,)),
+            clean_nodes=frozenset((node.node_id,)) if is_clean else frozenset(),
             first_duty_id=duty_id,
             rules=requeue_rules(conf),
         )

@@ -31,6 +31,7 @@ from pyslurm_ng.model.states import JobFlag, JobState, NodeFlag, Reason
 from pyslurm_ng.steps.ends import killer, reported_end_us, step_end_state, step_ended
 from pyslurm_ng.wire import node_messages as nm
 
+_MOST_COMMENT = 1024
 _PREPARING = (DutyKind.PREPARE, DutyKind.LAUNCH)
 
 
@@ -156,23 +157,25 @@ def _batch_ended(
 ) -> list[ev.AnyEvent]:
     # JobCompleting drops the job's duties, the launch too, so one event less settles it.
     events = _settle(cluster, node_id, report.duty_id, now_us) if is_completing(job) else []
-    if STEP_BATCH in job.steps:
+    if (step := job.steps.get(STEP_BATCH)) is not None:
+        state = step_end_state(report.status, report.flags)
         events.append(
             ev.StepEnded(
                 time_us=now_us,
                 job_id=job.job_id,
                 step_id=STEP_BATCH,
-                state=step_end_state(report.status, report.flags),
+                state=state,
                 exit_code=report.status,
                 usage=report.usage,
-                end_us=reported_end_us(job.steps[STEP_BATCH], report.end_us, now_us),
-                cancelled_by=killer(report.flags),
+                end_us=reported_end_us(step, report.end_us, now_us),
+                cancelled_by=killer(step, report.flags, state),
             )
         )
     if not report.flags & END_LOST:
         events += failed_launches.launched(cluster, node_id, now_us)
     if is_completing(job):
         return events
+    events += _told_of(job, report.error, now_us)
     state = end_state(report.status, report.flags)
     clean = frozenset({node_id}) if report.flags & END_CLEAN else frozenset()
     events += job_end.complete(
@@ -191,6 +194,18 @@ def _batch_ended(
         rules=requeue_rules(conf),
     )
     return events
+
+
+def _told_of(job: Job, error: str, now_us: int) -> list[ev.AnyEvent]:
+    """Return SystemComment with why a script could not run: its exit code alone tells nobody.
+
+    Where its output cannot be opened there is no other place where its user could read that.
+    """
+    before = job.system_comment
+    if not error or error in before:
+        return []
+    text = f"{before}; {error}" if before else error
+    return [ev.JobUpdated(now_us, job.job_id, {"system_comment": text[-_MOST_COMMENT:]})]
 
 
 def _end_us(job: Job, reported_us: int, now_us: int) -> int:

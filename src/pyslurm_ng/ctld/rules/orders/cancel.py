@@ -13,7 +13,9 @@ from pyslurm_ng.base.numbers import (
     CANCEL_BATCH,
     CANCEL_CRON,
     CANCEL_FULL,
+    CANCEL_HURRY,
     CANCEL_VERBOSE,
+    NO_VAL,
     SIGCONT,
     SIGKILL,
     SIGNAL_BATCH_ONLY,
@@ -27,15 +29,17 @@ from pyslurm_ng.conf.values import has_option
 from pyslurm_ng.ctld import job_filter
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.ends import job_end
-from pyslurm_ng.ctld.rules.orders.job_parts import JobParts
+from pyslurm_ng.ctld.rules.job_parts import JobParts
 from pyslurm_ng.ctld.rules.orders.request_parts import RequestPart
 from pyslurm_ng.ctld.rules.permission import may_change
+from pyslurm_ng.ctld.rules.private_data import Audience
 from pyslurm_ng.ctld.rules.queue import dependency
 from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.buffer import BufferState
 from pyslurm_ng.model.cluster import Cluster, het_components
 from pyslurm_ng.model.job import Job, is_completing
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState
-from pyslurm_ng.wire.query_messages import CancelJobs, Cancelled
+from pyslurm_ng.wire.query_messages import CancelJobs, Cancelled, JobFilter
 
 # Each request would sort all ids again, but the requests pass by each number once.
 _NUMBERS_PER_ID = 4
@@ -57,12 +61,13 @@ def cancel_jobs(cluster: Cluster, request: CancelJobs, context: Context) -> Deci
                 return finder.refusal
     else:
         parts: Iterator[job_filter.Part] = (
-            (job, ())
-            for job in _candidates(cluster, request)
-            if agrees(job) and may_change(cluster, job, context.caller)
+            (job, ()) for job in _candidates(cluster, request) if agrees(job) and work.is_known(job)
         )
         for job, _ in work.part.in_order(0, parts):
-            work.job(job, (), str(job.job_id))
+            if may_change(cluster, job, context.caller):
+                work.job(job, (), str(job.job_id))
+            else:
+                work.error(job_filter.job_id_text(job), Errno.ESLURM_ACCESS_DENIED)
     work.finish()
     reply = Cancelled(work.count, work.errors, work.done, *work.part.stopped)
     return Decision(events=work.parts.events, reply=reply)
@@ -107,7 +112,15 @@ class _Cancelling:
         self.ended: set[int] = set()
         self.over: list[tuple[Job, JobState]] = []
         self.ends = dependency.Ends(left=self.parts.left, claim=self.parts.claim)
-        self.is_kill = request.signal in (0, SIGKILL) and not request.flags & CANCEL_BATCH
+        self.ends_waiting = request.signal in (0, SIGKILL)
+        self.is_kill = self.ends_waiting and not request.flags & CANCEL_BATCH
+        self.has_filters = request.filter != JobFilter(jobs=request.filter.jobs)
+        self._audience = Audience(cluster, context.conf, context.caller, show_all=True)
+
+    def is_known(self, job: Job) -> bool:
+        """Return whether the user may change a job, or at least know of it."""
+        caller = self.context.caller
+        return may_change(self.cluster, job, caller) or self._audience.sees_job(job)
 
     def error(self, text: str, code: int) -> None:
         """Note why one id was not done."""
@@ -123,6 +136,8 @@ class _Cancelling:
             self.error(text, Errno.ESLURM_INVALID_JOB_ID)
             return
         parts = finder.find(name)
+        if self.has_filters:  # Slurm's scancel chooses out of what is listed for the user
+            parts = [part for part in parts if self.is_known(part[0])]
         if not parts and not self.part.goes_on(index):
             self.error(text, Errno.ESLURM_INVALID_JOB_ID)
         agreeing = [part for part in parts if agrees(part[0])]
@@ -132,6 +147,8 @@ class _Cancelling:
                 break
             if name.step >= 0:
                 self.step(job, name)
+            elif job.state in TERMINAL_STATES and self._hurry(job):
+                self.count += 1
             elif job.state in TERMINAL_STATES:
                 # A finished task among others of its array is nothing to complain about.
                 if len(parts) == 1:
@@ -147,11 +164,15 @@ class _Cancelling:
         """
         if job.job_id in self.ended or (not tasks and job.job_id in self.seen):
             return
-        if self.is_kill and self._needs_cron_flag(job):
+        is_end = self.is_kill or (self.ends_waiting and job.state == JobState.PENDING)
+        if is_end and self._needs_cron_flag(job):
             self.error(text, Errno.ESLURM_CANNOT_CANCEL_CRON_JOB)
             return
+        if is_end:
+            self._hurry(job)
         if job.state == JobState.PENDING:
-            if not self.is_kill:
+            # A script that waits has no process to spare: --batch ends it like any other job.
+            if not is_end:
                 self.error(job_filter.job_id_text(job), Errno.ESLURM_TRANSITION_STATE_NO_UPDATE)
                 return
             if job.het_job_id not in (0, job.job_id):
@@ -171,6 +192,17 @@ class _Cancelling:
             self.done.append(job_filter.job_id_text(job, tasks))
         if not tasks:
             self.seen.add(job.job_id)
+
+    def _hurry(self, job: Job) -> bool:
+        """Have a job's burst buffer torn down without a stage-out, if that is asked for."""
+        buffer = self.cluster.buffers.get(job.job_id)
+        if buffer is None or not self.request.flags & CANCEL_HURRY:
+            return False
+        if buffer.state == BufferState.COMPLETE:
+            return False
+        hurried = msgspec.structs.replace(buffer, is_hurried=True)
+        self.parts.events.append(ev.BufferChanged(self.context.now_us, job.job_id, hurried))
+        return True
 
     def _needs_cron_flag(self, job: Job) -> bool:
         """Return whether a job recurs, and only scancel --cron may end that."""
@@ -265,17 +297,22 @@ class _Cancelling:
             # A signal to a step that has ended while its job goes on reaches nothing, quietly.
             if self.request.signal in (0, SIGKILL) or job.state != JobState.RUNNING:
                 self.error(name.text, Errno.ESLURM_INVALID_JOB_ID)
+            elif self.request.flags & CANCEL_VERBOSE:
+                self.done.append(name.text)
             return
         flags = SIGNAL_CANCELLED if self.request.signal in (0, SIGKILL) else 0
         node_ids = tuple(alloc.node_id for alloc in step.nodes)
-        self._add_signal(job, self.request.signal or SIGKILL, flags, name.step, node_ids)
+        signal = self.request.signal or SIGKILL
+        by_uid = self.context.caller.uid if flags else NO_VAL
+        self._add_signal(job, signal, flags, name.step, node_ids, by_uid)
         self.count += 1
         if self.request.flags & CANCEL_VERBOSE:
             self.done.append(name.text)
 
     def _add_signal(
-        self, job: Job, signal: int, flags: int, step_id: int, node_ids: tuple[int, ...]
-    ) -> None:
+        self, job: Job, signal: int, flags: int, step_id: int, node_ids: tuple[int, ...],
+        by_uid: int = NO_VAL,
+    ) -> None:  # fmt: skip
         self.parts.events.append(
             ev.JobSignalled(
                 time_us=self.context.now_us,
@@ -285,6 +322,7 @@ class _Cancelling:
                 step_id=step_id,
                 first_duty_id=self.duty_id,
                 node_ids=node_ids,
+                cancelled_by=by_uid,
             )
         )
         self.duty_id += len(node_ids) or len(job.nodes)

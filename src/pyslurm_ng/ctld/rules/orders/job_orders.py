@@ -10,7 +10,7 @@ from pyslurm_ng.ctld.job_filter import JobFinder, Part, job_id_text
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.ends import job_end
 from pyslurm_ng.ctld.rules.ends.requeue import requeue_rules, requeued
-from pyslurm_ng.ctld.rules.orders.job_parts import JobParts
+from pyslurm_ng.ctld.rules.job_parts import JobParts
 from pyslurm_ng.ctld.rules.orders.request_parts import RequestPart, Stopped
 from pyslurm_ng.ctld.rules.permission import is_privileged, may_change
 from pyslurm_ng.ctld.rules.queue import job_count
@@ -186,7 +186,7 @@ def hold_fields(
     A job that runs goes on; it is held when it is requeued.
     """
     if not may_change(cluster, job, context.caller):
-        return Errno.ESLURM_ACCESS_DENIED
+        return Errno.ESLURM_USER_ID_MISSING
     if comes_back(job):
         return {"flags": int(job.flags | JobFlag.REQUEUE_HOLD)}
     if job.state in TERMINAL_STATES:
@@ -203,7 +203,7 @@ def release_fields(
 ) -> dict[str, object] | int:
     """Return what changes when a job's hold ends, or an error number."""
     if not may_change(cluster, job, context.caller):
-        return Errno.ESLURM_ACCESS_DENIED
+        return Errno.ESLURM_USER_ID_MISSING
     if comes_back(job):
         return {"flags": job.flags & ~int(SPECIAL_EXIT_FLAGS)}
     if job.state in TERMINAL_STATES:
@@ -258,7 +258,8 @@ def requeue_jobs(cluster: Cluster, request: RequeueJobs, context: Context) -> De
         if not may_change(cluster, job, context.caller):
             return Errno.ESLURM_ACCESS_DENIED
         if job.state == JobState.PENDING:
-            return Errno.ESLURM_JOB_PENDING
+            # `incomplete` means jobs that have begun; as in Slurm others are passed over.
+            return 0 if request.incomplete else Errno.ESLURM_JOB_PENDING
         if not job.script_hash:
             return Errno.ESLURM_BATCH_ONLY
         if not job.requeue:
@@ -321,10 +322,12 @@ def _requeue(steering: Steering, job: Job, flags: int) -> None:
 def suspend_jobs(cluster: Cluster, request: SuspendJobs, context: Context) -> Decision | Reject:
     """suspend and resume; for operators, since a suspended job's CPUs go to others."""
     steering = Steering(cluster, context, RequestPart(cluster, request))
+    if not context.caller.is_operator:
+        for text in request.jobs:
+            steering.error(text, Errno.ESLURM_ACCESS_DENIED)
+        return steering.decision()
 
     def act(job: Job, tasks: TaskRanges) -> int:
-        if not context.caller.is_operator:
-            return Errno.ESLURM_ACCESS_DENIED
         code = _resume_error(cluster, job) if request.resume else _suspend_error(job)
         if code or (not request.resume and job.state == JobState.SUSPENDED):
             return code  # as in Slurm it is no error to suspend a suspended job

@@ -16,6 +16,7 @@ from pyslurm_ng.base.numbers import (
     MAIL_FAIL,
     MAIL_INVALID_DEPEND,
     MAIL_REQUEUE,
+    MAIL_STAGE_OUT,
     MAIL_TIME_50,
     MAIL_TIME_80,
     MAIL_TIME_90,
@@ -157,6 +158,13 @@ def never_satisfied(cluster: Cluster, job: Job, domain: str) -> Mail | None:
     if not job.request.mail_type & MAIL_INVALID_DEPEND:
         return None
     return _mail(cluster, job, "Invalid dependency", "", domain)
+
+
+def staged_out(cluster: Cluster, job: Job, domain: str) -> Mail | None:
+    """Return the mail about files that were copied away, and a burst buffer that is torn down."""
+    if not job.request.mail_type & MAIL_STAGE_OUT:
+        return None
+    return _mail(cluster, job, "Staged Out", "", domain)
 
 
 def time_marks(cluster: Cluster, job: Job, domain: str, last_us: int, now_us: int) -> list[Mail]:

@@ -16,6 +16,7 @@ from pyslurm_ng.ctld.rules.ends.requeue import RequeueRules, requeue_rules
 from pyslurm_ng.ctld.rules.starts.dispatch import SLEEPS, batch_step, first_steps
 from pyslurm_ng.ctld.rules.starts.preparation import Preparation
 from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.buffer import BufferState
 from pyslurm_ng.model.cluster import Cluster, het_components
 from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.ids import STEP_BATCH
@@ -144,12 +145,19 @@ def prolog_failed(cluster: Cluster, job: Job, conf: SlurmConf, now_us: int) -> l
         job,
         job_end.End(
             JobState.CANCELLED,
-            flags=JobFlag.REQUEUED | JobFlag.LAUNCH_FAILED,
+            flags=JobFlag.REQUEUED | JobFlag.LAUNCH_FAILED | _hold(cluster, job),
             duty_flags=SIGNAL_REQUEUED,
         ),
         now_us,
         rules=requeue_rules(conf),
     )
+
+
+def _hold(cluster: Cluster, job: Job) -> int:
+    """Hold a job whose burst buffer could not be made ready: somebody has to look at it."""
+    buffer = cluster.buffers.get(job.job_id)
+    is_unready = buffer is not None and buffer.state == BufferState.PRE_RUN
+    return JobFlag.REQUEUE_HOLD if is_unready else JobFlag.NONE
 
 
 def epilog_ended(cluster: Cluster, job: Job, now_us: int, rules: RequeueRules) -> list[ev.AnyEvent]:

@@ -14,6 +14,7 @@ from msgspec import structs
 from pyslurm_ng.base.numbers import MINUTE_US, NO_VAL, REQ_KILL_INVALID_DEP
 from pyslurm_ng.ctld.rules.queue.dependency_text import exists
 from pyslurm_ng.model import events as ev, task_ranges
+from pyslurm_ng.model.buffer import BufferState
 from pyslurm_ng.model.cluster import Cluster, free_job_id
 from pyslurm_ng.model.job import Dependency, Job, is_completing
 from pyslurm_ng.model.job_index import JobIndex
@@ -190,6 +191,16 @@ def after_start(cluster: Cluster, job: Job, now_us: int) -> list[ev.AnyEvent]:
     ends.add(job, JobState.RUNNING)
     for waiting in _dependents(cluster, job, with_singletons=False):
         if any(term.kind == "after" for term in waiting.dependencies):
+            events += settle(cluster, waiting, ends, now_us, job)
+    return events
+
+
+def after_stage_out(cluster: Cluster, job: Job, now_us: int) -> list[ev.AnyEvent]:
+    """Return what follows for others when nothing is copied for `job` any longer."""
+    events: list[ev.AnyEvent] = []
+    ends = Ends(about={job.job_id, job.array_job_id or job.job_id})
+    for waiting in _dependents(cluster, job, with_singletons=False):
+        if any(term.kind == "afterburstbuffer" for term in waiting.dependencies):
             events += settle(cluster, waiting, ends, now_us, job)
     return events
 
@@ -417,6 +428,8 @@ def _state_of_targets(cluster: Cluster, term: Dependency, ends: Ends, now_us: in
         state in TERMINAL_STATES and (target.job_id in ends.states or not is_completing(target))
         for target, state in zip(targets, states, strict=True)
     ]
+    if term.kind == "afterburstbuffer" and any(_has_stage_out(cluster, job) for job in targets):
+        return OPEN
     if term.kind == "afterok" and any(
         over and state != JobState.COMPLETED for over, state in zip(is_over, states, strict=True)
     ):
@@ -427,6 +440,12 @@ def _state_of_targets(cluster: Cluster, term: Dependency, ends: Ends, now_us: in
         failed = any(state != JobState.COMPLETED for state in states)
         return MET if failed else NEVER
     return MET
+
+
+def _has_stage_out(cluster: Cluster, job: Job) -> bool:
+    """Return whether a job's files may still have to be copied away."""
+    buffer = cluster.buffers.get(job.job_id)
+    return buffer is not None and buffer.state < BufferState.TEARDOWN
 
 
 def _corresponding(cluster: Cluster, term: Dependency, task_id: int) -> Dependency:

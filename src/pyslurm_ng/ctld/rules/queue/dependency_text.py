@@ -155,19 +155,17 @@ def for_update(cluster: Cluster, job: Job, text: str) -> Parsed | Reject:
     ours = {job.job_id, job.array_job_id or job.job_id}
     if any(term.job_id in ours for term in terms):
         return Reject(Errno.ESLURM_DEPENDENCY)
-    if _reaches(cluster, terms, ours):
+    if not reachable(cluster, terms).isdisjoint(ours):
         return Reject(Errno.ESLURM_CIRCULAR_DEPENDENCY)
     return terms, is_any
 
 
-def _reaches(cluster: Cluster, terms: tuple[Dependency, ...], ours: set[int]) -> bool:
-    """Return whether following dependencies from `terms` leads back to one of `ours`."""
+def reachable(cluster: Cluster, terms: Iterable[Dependency]) -> set[int]:
+    """Return all that terms wait for: their jobs, and what those wait for while they do."""
     seen: set[int] = set()
     queue = [term.job_id for term in terms if term.job_id]
     while queue:
         job_id = queue.pop()
-        if job_id in ours:
-            return True
         if job_id in seen:
             continue
         seen.add(job_id)
@@ -176,4 +174,4 @@ def _reaches(cluster: Cluster, terms: tuple[Dependency, ...], ours: set[int]) ->
             other = cluster.jobs.get(member)
             if other is not None and other.state == JobState.PENDING:
                 queue += [term.job_id for term in other.dependencies if term.job_id]
-    return False
+    return seen

@@ -30,7 +30,7 @@ MOST_OF_EACH = 8192
 
 _step_texts = attrgetter(
     "name", "submit_line", "cwd", "std_in", "std_out", "std_err", "network", "container",
-    "tres_per_node", "distribution", "srun_host",
+    "container_id", "tres_per_node", "distribution", "srun_host",
 )  # fmt: skip
 
 

@@ -303,11 +303,12 @@ def delete_reservation(
     """Delete a reservation that no job runs in; those that wait for it are held."""
     current = cluster.reservations.get(request.name)
     caller = context.caller
+    members_may = has_option(context.conf.slurmctld_parameters, "user_resv_delete")
     if current is None:
-        return Reject(Errno.ESLURM_RESERVATION_INVALID)
-    members_may = "USER_DELETE" in current.flags or has_option(
-        context.conf.slurmctld_parameters, "user_resv_delete"
-    )
+        # Users that may delete no reservation do not hear which there are.
+        may = members_may or caller.is_operator
+        return Reject(Errno.ESLURM_RESERVATION_INVALID if may else Errno.ESLURM_USER_ID_MISSING)
+    members_may = members_may or "USER_DELETE" in current.flags
     may = members_may and concerns(cluster, current, caller)
     if not may and not caller.is_operator:
         return Reject(Errno.ESLURM_USER_ID_MISSING)

@@ -72,7 +72,7 @@ def dispatch(
     events += lost_runs.begun_again(job, now_us)
     is_batch, prepare = bool(job.script_hash), prepare.for_job(job.request.flags)
     boot_by_us = _boot_by_us(cluster, (start, *others), prepare, now_us)
-    waits = bool(cluster.programs & RUNS_PROLOG or boot_by_us)
+    waits = _has_prolog(cluster, job) or bool(boot_by_us)
     duty = prepare.first_duty(is_batch=is_batch)
     events.append(
         ev.JobAllocated(
@@ -91,7 +91,7 @@ def dispatch(
             configuring=prepare.is_configuring(is_batch=is_batch) or waits,
             reservation=reservation,
             rows=rows_of(cluster.partitions.get(start.partition), job.request),
-            prolog=bool(cluster.programs & RUNS_PROLOG),
+            prolog=_has_prolog(cluster, job),
             waited_for=waited_for,
             priority=priorities.get(start.job_id, 0),
             boot_by_us=boot_by_us,
@@ -103,6 +103,19 @@ def dispatch(
         events += [ev.StepCreated(now_us, job_id, step) for step in steps]
     events += dependency.after_start(cluster, job, now_us)
     return events
+
+
+def _has_prolog(cluster: Cluster, job: Job) -> bool:
+    """Return whether something runs first here: PrologSlurmctld, or the site's slurm_bb_pre_run.
+
+    All components wait for what runs for one of them.
+    """
+    if cluster.programs & RUNS_PROLOG:
+        return True
+    buffers = cluster.buffers
+    return bool(buffers) and any(
+        part.job_id in buffers for part in het_components(cluster, job) or [job]
+    )
 
 
 def first_steps(
@@ -272,6 +285,8 @@ def extern_step(job: Job, allocs: Sequence[NodeAlloc], now_us: int) -> Step:
 def may_start_in(cluster: Cluster, job: Job, partition_name: str) -> bool:
     """Return whether a job still waits for nothing but room in a partition."""
     if job.state != JobState.PENDING or not may_be_considered(job) or job.waits_for_proof:
+        return False
+    if cluster.waits_for_buffer(job.job_id):
         return False
     partition = cluster.partitions.get(partition_name)
     if partition is None or partition.state not in ("UP", "DRAIN"):

@@ -52,7 +52,7 @@ def turns(cluster: Cluster, seconds: int, now_us: int) -> list[ev.AnyEvent]:
         events.append(ev.JobSuspended(now_us, job.job_id, duty_id))
         duty_id += len(job.nodes)
     for job in goes:
-        events.append(ev.JobResumed(now_us, job.job_id, duty_id))
+        events.append(ev.JobResumed(now_us, job.job_id, duty_id, moves_suspend_us=True))
         duty_id += len(job.nodes)
     return events
 

@@ -247,7 +247,7 @@ def resumed(cluster: Cluster, now_us: int) -> list[ev.AnyEvent]:
         for alloc in job.nodes:
             cores = int.from_bytes(alloc.cores, "little")
             again[alloc.node_id] = again.get(alloc.node_id, 0) | cores
-        events.append(ev.JobResumed(now_us, job_id, duty_id))
+        events.append(ev.JobResumed(now_us, job_id, duty_id, moves_suspend_us=True))
         duty_id += len(job.nodes)
     return events
 

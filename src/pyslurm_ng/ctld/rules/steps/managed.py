@@ -44,7 +44,7 @@ def _events(job: Job, news: Iterable[nm.StepNews], now_us: int) -> list[ev.AnyEv
     events: list[ev.AnyEvent] = []
     steps = dict(job.steps)  # as the events before leave them
     for step_news in news:
-        if not 0 <= step_news.step_id < STEP_INTERACTIVE:
+        if not 0 <= step_news.step_id <= STEP_INTERACTIVE:
             continue
         if step_news.step is not None:
             step = _allowed(job, step_news.step_id, step_news.step, now_us)

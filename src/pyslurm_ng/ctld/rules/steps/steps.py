@@ -25,7 +25,7 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import STEP_INTERACTIVE
 from pyslurm_ng.model.job import Job, Step, is_completing
-from pyslurm_ng.model.states import TERMINAL_STATES, JobState, Reason
+from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState, Reason
 from pyslurm_ng.steps.creation import WAIT_CODES, create, node_address, refusal_of_job
 from pyslurm_ng.steps.ends import nodes_left, step_end_us
 from pyslurm_ng.wire.step_messages import CompleteJob, CompleteStep, CreateStep, StepManagerAt
@@ -176,14 +176,21 @@ def complete_job(cluster: Cluster, message: CompleteJob, context: Context) -> De
 def end_allocation(
     cluster: Cluster, job: Job, exit_code: int, now_us: int, *, cancelled_by: int = NO_VAL
 ) -> list[ev.AnyEvent]:
-    """Return the end of an interactive job: by its command's status, or cancelled."""
+    """Return the end of an interactive job: by its command's status, or cancelled.
+
+    Before its nodes are ready no command has begun, so its user has given it up.
+    """
+    if cancelled_by == NO_VAL and (
+        job.state == JobState.PENDING or job.flags & JobFlag.CONFIGURING
+    ):
+        cancelled_by = job.uid
     if job.state == JobState.PENDING:
         revoked = ev.JobEnded(
             time_us=now_us,
             job_id=job.job_id,
             state=JobState.CANCELLED,
             reason=job.reason,  # why it waited, as for scancel
-            cancelled_by=job.uid if cancelled_by == NO_VAL else cancelled_by,
+            cancelled_by=cancelled_by,
         )
         return [revoked, *dependency.after_end(cluster, job, JobState.CANCELLED, 0, now_us)]
     if cancelled_by != NO_VAL:

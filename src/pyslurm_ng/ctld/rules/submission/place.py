@@ -264,7 +264,7 @@ def _check_gres(request: JobRequest, conf: SlurmConf) -> Reject | None:
         return Reject(Errno.ESLURM_INVALID_GRES_TYPE)
     except TresError:
         return Reject(Errno.ESLURM_INVALID_GRES)
-    if any(resource.name not in conf.gres_types for resource in resources):
+    if any(resource.amount and resource.name not in conf.gres_types for resource in resources):
         return Reject(Errno.ESLURM_INVALID_GRES)
     names = {resource.name for resource in resources}
     if any(map(is_part, names)) and (len(names & {"gpu", "mps", "shard"}) > 1):
@@ -453,11 +453,9 @@ def _check_limits(
     time_limit_min: int,
 ) -> Reject | None:
     """What EnforcePartLimits refuses at once instead of letting it wait."""
-    account, qos = standing.account, standing.qos
-    allow, deny = partition.allow_accounts, partition.deny_accounts
-    if (allow and account not in allow) or account in deny:
+    if not partition.admits_account(standing.account):
         return Reject(Errno.ESLURM_INVALID_ACCOUNT)
-    if (partition.allow_qos and qos not in partition.allow_qos) or qos in partition.deny_qos:
+    if not partition.admits_qos(standing.qos):
         return Reject(Errno.ESLURM_INVALID_QOS)
     sizes = job_sizes(request, None)
     nodes, cpus = size_of(cluster, partition)

@@ -11,6 +11,7 @@ import msgspec
 
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.numbers import NO_VAL
+from pyslurm_ng.conf.values import option_int
 from pyslurm_ng.ctld.rules.context import Context
 from pyslurm_ng.ctld.rules.submission.place import hidden_partitions
 from pyslurm_ng.model.cluster import Cluster
@@ -28,6 +29,8 @@ def edited(
     for name in plugins:
         if name == "require_timelimit" and request.time_limit_min == NO_VAL:
             return Reject(Errno.ESLURM_MISSING_TIME_LIMIT)
+        if name == "throttle" and _is_throttled(context):
+            return Reject(Errno.ESLURM_ACCOUNTING_POLICY, "Reached jobs per hour limit")
         if name == "all_partitions" and not request.partition:
             # Also those that the user may not use: they are sorted out as if they had been named.
             request = msgspec.structs.replace(request, partition=",".join(cluster.partitions))
@@ -38,3 +41,12 @@ def edited(
             if best is not None:
                 request = msgspec.structs.replace(request, partition=best.name)
     return request
+
+
+def _is_throttled(context: Context) -> bool:
+    """Return whether a user has submitted as many jobs within an hour as SchedulerParameters lets.
+
+    Slurm counts in the same way: an array is one job, and operators are counted, too.
+    """
+    most = option_int(context.conf.scheduler_parameters, "jobs_per_user_per_hour", 0)
+    return bool(most) and context.recent_submissions >= most

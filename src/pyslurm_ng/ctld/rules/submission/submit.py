@@ -14,7 +14,6 @@ import msgspec
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.numbers import (
     INFINITE,
-    MINUTE_US,
     NO_VAL,
     REQ_EXCLUSIVE,
     REQ_EXPEDITE,
@@ -28,10 +27,12 @@ from pyslurm_ng.base.numbers import (
 )
 from pyslurm_ng.base.plain_text import are_recipients
 from pyslurm_ng.conf.values import has_option, option_int
+from pyslurm_ng.ctld.rules.buffers.directives import LUA
+from pyslurm_ng.ctld.rules.buffers.new_buffer import new_buffer
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.queue import dependency, dependency_text, job_count, queue_room
 from pyslurm_ng.ctld.rules.reservation.reservations import check_requested
-from pyslurm_ng.ctld.rules.submission import limits, mcs, plugins
+from pyslurm_ng.ctld.rules.submission import limits, mcs, pbs, plugins
 from pyslurm_ng.ctld.rules.submission.account import (
     Standing,
     qos_choices,
@@ -50,6 +51,7 @@ from pyslurm_ng.ctld.rules.submission.place import (
     with_full_license_names,
 )
 from pyslurm_ng.ctld.rules.submission.step_manager import with_step_manager
+from pyslurm_ng.ctld.rules.submission.times import time_limit
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, free_job_id
 from pyslurm_ng.model.job import Dependency, Job, JobRequest
@@ -69,7 +71,10 @@ ADDRESSES = (
 
 
 class Accepted(msgspec.Struct, frozen=True):
-    """A request that passed all checks, with filled-in values."""
+    """A request that passed all checks, with filled-in values.
+
+    `pbs_words` is what job_submit/pbs has made of its dependency.
+    """
 
     request: JobRequest
     partitions: tuple[Partition, ...]
@@ -78,6 +83,7 @@ class Accepted(msgspec.Struct, frozen=True):
     array: JobArray | None
     dependencies: tuple[Dependency, ...]
     dependency_any: bool
+    pbs_words: pbs.Translated = pbs.NO_WORDS
 
 
 def submit_job(cluster: Cluster, message: SubmitJob, context: Context) -> Decision | Reject:
@@ -128,7 +134,8 @@ def _enter(
 def counted(accepted: Accepted) -> int:
     """Return what a job counts for among the long ones of its user."""
     tasks = accepted.array.count if accepted.array is not None else 1
-    return queue_room.beyond_usual(accepted.request, len(accepted.dependencies), tasks)
+    terms = len(accepted.dependencies) + len(accepted.pbs_words.before)
+    return queue_room.beyond_usual(accepted.request, terms, tasks)
 
 
 def _enter_het(
@@ -156,6 +163,7 @@ def _enter_het(
     leader = free_run(cluster, len(requests))
     script_hash, env_hash = digest_of(script), digest_of(environment)
     events: list[ev.AnyEvent] = []
+    followers = pbs.Followers(cluster, context)
     for offset, checked in enumerate(accepted):
         request = checked.request
         request = msgspec.structs.replace(request, flags=request.flags | holds, begin_us=begin_us)
@@ -168,6 +176,7 @@ def _enter_het(
             het=(leader, offset),
         )
         events += decision.events
+        followers.add(leader + offset, checked.dependencies, checked.pbs_words)
     ends = [event for event in events if isinstance(event, ev.JobEnded)]
     if ends:
         events = [event for event in events if not isinstance(event, ev.JobEnded)]
@@ -175,7 +184,8 @@ def _enter_het(
             msgspec.structs.replace(ends[0], job_id=leader + offset)
             for offset in range(len(accepted))
         ]
-    return Decision(events=events, reply=JobAccepted(leader))
+    events += [] if ends else followers.events()
+    return Decision(events=events, reply=JobAccepted(leader, followers.notes))
 
 
 def _refused_together(
@@ -243,15 +253,13 @@ def _check(
 ) -> Accepted | Reject:
     """Check a request that names one QOS or none."""
     caller, conf = context.caller, context.conf
-    if not caller.user_name:
-        return Reject(Errno.ESLURM_USER_ID_MISSING)
     refusal = _check_caller(request, context)
     if refusal is not None:
         return refusal
     plugged = plugins.edited(cluster, request, conf.job_submit_plugins, context)
     if isinstance(plugged, Reject):
         return plugged
-    request = plugged
+    request, words = pbs.edited(plugged, conf.job_submit_plugins)
     request = with_full_license_names(cluster, request, conf)
     names = check_names(cluster, request, conf)
     if isinstance(names, Reject):
@@ -286,7 +294,8 @@ def _check(
     refusal = check_memory(request, names[0])
     if refusal is not None:
         return refusal
-    times = _times(request, opened(names[0], standing.qos_record), context.now_us)
+    as_opened = [opened(name, standing.qos_record) for name in names]
+    times = time_limit(request, as_opened, context.now_us)
     if isinstance(times, Reject):
         return times
     if request.time_limit_min == NO_VAL and names[0].default_time_min == NO_VAL:
@@ -307,7 +316,7 @@ def _check(
     if refusal is not None:
         return refusal
     dependencies, is_any = terms or ((), False)
-    return Accepted(request, partitions, standing, times, array, dependencies, is_any)
+    return Accepted(request, partitions, standing, times, array, dependencies, is_any, words)
 
 
 def _with_fewer_nodes(
@@ -342,6 +351,8 @@ def refused_rights(request: JobRequest, context: Context) -> Reject | None:
 
 def _check_caller(request: JobRequest, context: Context) -> Reject | None:
     """Refuse what a user has no right to, unless scripts asked for it, and what is not here."""
+    if not context.caller.user_name:
+        return Reject(Errno.ESLURM_USER_ID_MISSING)
     refusal = None if context.caller.is_passed else refused_rights(request, context)
     if refusal is not None:
         return refusal
@@ -349,7 +360,7 @@ def _check_caller(request: JobRequest, context: Context) -> Reject | None:
         return Reject(Errno.ESLURM_NOT_SUPPORTED, "cron: jobs of scrontab have it")
     if request.mail_user and not are_recipients(request.mail_user):
         return Reject(Errno.ESLURM_NOT_SUPPORTED, ADDRESSES)
-    if request.burst_buffer and context.conf.burst_buffer_type:
+    if request.burst_buffer and context.conf.burst_buffer_type not in ("", LUA):
         detail = f"--bb: BurstBufferType={context.conf.burst_buffer_type} is not supported yet"
         return Reject(Errno.ESLURM_NOT_SUPPORTED, detail)
     if request.flags & REQ_EXPEDITE and not has_option(
@@ -378,6 +389,12 @@ def _with_defaults(
     request = _with_cpus_for_memory(
         cluster, request, partition, with_memory=selection(context.conf).with_memory
     )
+    if "," in request.constraint or "," in request.prefer:
+        request = msgspec.structs.replace(
+            request,
+            constraint=features.spelled(request.constraint),
+            prefer=features.spelled(request.prefer),
+        )
     if "*" in request.constraint:
         least = features.least_nodes(request.constraint)
         if request.nodes_min < least and not request.nodes_max:
@@ -436,35 +453,6 @@ def _array(
     return array if refusal is None else refusal
 
 
-def _times(request: JobRequest, partition: Partition, now_us: int) -> int | Reject:
-    """Return the time limit in minutes; refuse moments that contradict one another."""
-    limit = request.time_limit_min
-    is_given = limit != NO_VAL
-    if not is_given:
-        limit = partition.default_time_min
-        if limit == NO_VAL:
-            limit = partition.max_time_min
-    if request.deadline_us:
-        if request.deadline_us <= now_us:
-            return Reject(Errno.ESLURM_INVALID_TIME_LIMIT)
-        begin_us = max(now_us, request.begin_us)
-        if begin_us > request.deadline_us:
-            return Reject(
-                Errno.ESLURM_INVALID_TIME_LIMIT,
-                "Incompatible begin and deadline time specification",
-            )
-        left_min = (request.deadline_us - begin_us) // MINUTE_US
-        least = request.time_min_min if request.time_min_min != NO_VAL else limit
-        if not is_given:
-            limit = min(max(1, left_min), partition.max_time_min)
-        elif least > left_min:
-            return Reject(Errno.ESLURM_INVALID_TIME_LIMIT)
-    is_endless = request.time_min_min == INFINITE and not is_given  # --time-min=0 alone
-    if is_endless or (request.time_min_min != NO_VAL and request.time_min_min > limit):
-        return Reject(Errno.ESLURM_INVALID_TIME_MIN_LIMIT)
-    return limit
-
-
 def decide(
     cluster: Cluster,
     accepted: Accepted,
@@ -483,18 +471,16 @@ def decide(
     """
     request, caller, now_us = accepted.request, context.caller, context.now_us
     job_id = job_id or sum(het) or free_job_id(cluster)
+    request = pbs.with_output(request, job_id, context.conf.job_submit_plugins)
     begin_us = request.begin_us if request.begin_us > now_us else 0
     probe = _probe(accepted, context, job_id, begin_us)
     terms, is_never = dependency.judge(cluster, probe, dependency.Ends(), now_us)
     is_held = bool(request.flags & REQ_HOLD) or request.priority == 0
+    reason = Reason.BeginTime if begin_us else Reason.NONE
+    if terms or is_never:
+        reason = Reason.DependencyNeverSatisfied if is_never else Reason.Dependency
     if is_held:
         reason = Reason.JobHeldUser
-    elif is_never:
-        reason = Reason.DependencyNeverSatisfied
-    elif terms:
-        reason = Reason.Dependency
-    else:
-        reason = Reason.BeginTime if begin_us else Reason.NONE
     submitted = ev.JobSubmitted(
         time_us=now_us,
         job_id=job_id,
@@ -524,7 +510,7 @@ def decide(
         het_job_id=het[0],
         het_offset=het[1],
     )
-    events: list[ev.AnyEvent] = [submitted]
+    events: list[ev.AnyEvent] = [submitted, *new_buffer(request, job_id, context)]
     if is_never and request.flags & REQ_KILL_INVALID_DEP:
         events.append(dependency.never(job_id, now_us))
     elif terms and probe.array_pending:
@@ -532,7 +518,11 @@ def decide(
         probe.dependencies = terms
         ends = dependency.Ends(taken={job_id})
         events += dependency.settle(cluster, probe, ends, now_us, None)
-    return Decision(events=events, reply=JobAccepted(job_id))
+    if het[0] or isinstance(events[-1], ev.JobEnded):
+        return Decision(events, JobAccepted(job_id, [*accepted.pbs_words.discarded]))
+    followers = pbs.Followers(cluster, context)
+    followers.add(job_id, terms, accepted.pbs_words)
+    return Decision([*events, *followers.events()], JobAccepted(job_id, followers.notes))
 
 
 def _may_requeue(request: JobRequest, context: Context) -> bool:

@@ -12,6 +12,7 @@ from pyslurm_ng.ctld.rules.permission import is_privileged
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job, NodeAlloc
 from pyslurm_ng.model.states import JobState
+from pyslurm_ng.sched.request.features import spelled
 
 
 class Change:
@@ -83,6 +84,23 @@ def text(name: str, *, pending: bool = True) -> Setter:
         return 0
 
     return set_text
+
+
+def features(name: str) -> Setter:
+    """Return the setter of features that nodes are to have; a comma means `&` there."""
+
+    @while_pending
+    def set_features(change: Change, value: str) -> int:
+        change.request[name] = spelled(value)
+        return 0
+
+    return set_features
+
+
+@while_pending
+def no_siblings(change: Change, value: str) -> int:
+    """Refuse features of clusters, as Slurm does where a job has no siblings in other clusters."""
+    return Errno.SLURM_ERROR
 
 
 def count(name: str, *, flag: int = 0, invalid: int = Errno.ESLURM_INVALID_CPU_COUNT) -> Setter:

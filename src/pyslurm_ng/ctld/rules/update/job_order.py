@@ -7,6 +7,10 @@ from pyslurm_ng.base.numbers import INFINITE, NO_VAL, REQ_NO_REQUEUE, REQ_REQUEU
 from pyslurm_ng.base.units import whole_number
 from pyslurm_ng.ctld.rules.orders.job_orders import hold_fields
 from pyslurm_ng.ctld.rules.update.job_change import Change, yes_or_no
+from pyslurm_ng.sched.frame.job_views import waiting_record
+from pyslurm_ng.sched.frame.policy import policy
+from pyslurm_ng.sched.frame.priority import Ranking
+from pyslurm_ng.sched.frame.snapshot import outline
 
 _NICE_MAX = 2147483645
 _SITE_FACTOR_MAX = 2147483645
@@ -23,13 +27,31 @@ def priority(change: Change, value: str) -> int:
     elif job.priority == 0:
         return Errno.ESLURM_JOB_HELD
     elif not change.context.caller.is_operator:
-        return Errno.ESLURM_ACCESS_DENIED
+        return _lowered(change, number)
     else:
         changed = {"priority": number}
     if isinstance(changed, int):
         return changed
     change.fields.update(changed)
     return 0
+
+
+def _lowered(change: Change, number: int) -> int:
+    """Refuse a user's priority: a lower one by the advice of Slurm, which lowers it until a change.
+
+    It tells the user that the change does not last, and that nice does the same for good.
+    """
+    job, cluster, context = change.job, change.cluster, change.context
+    present = job.priority
+    if present == NO_VAL and job.start_priority:
+        present = job.start_priority
+    elif present == NO_VAL:
+        partition = cluster.partitions.get(job.partition.partition(",")[0])
+        if partition is None or not change.is_pending:
+            return Errno.ESLURM_ACCESS_DENIED
+        ranking = Ranking(outline(cluster, context.now_us), policy(context.conf))
+        present = ranking.priority(waiting_record(cluster, job), partition)
+    return Errno.ESLURM_PRIO_RESET_FAIL if number < present else Errno.ESLURM_ACCESS_DENIED
 
 
 def _signed(text: str, limit: int) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyslurm_ng.base import hostlist, units
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.ctld.rules.reservation.reservations import check_requested
-from pyslurm_ng.ctld.rules.submission.account import default_qos, qos_choices
+from pyslurm_ng.ctld.rules.submission.account import default_qos, enforced, qos_choices
 from pyslurm_ng.ctld.rules.submission.place import by_tier, full_license_names, switches_wait_s
 from pyslurm_ng.ctld.rules.update.job_change import Change, Setter, while_pending
 from pyslurm_ng.ctld.rules.update.running_job import kept_of_names, traded_licenses
@@ -31,7 +31,7 @@ def account(change: Change, value: str) -> int:
     name = value.lower() or (user.default_account if user is not None else "")
     assoc_id = change.cluster.assoc_index.by_key.get((name, change.job.user_name, ""))
     if assoc_id is None:
-        if change.cluster.assocs:
+        if "associations" in enforced(change.context.conf):
             return Errno.ESLURM_INVALID_ACCOUNT
         assoc_id = 0
     change.fields.update(account=name, assoc_id=assoc_id)
@@ -57,7 +57,9 @@ def qos(change: Change, value: str) -> int:
         name = next((qos for qos in choices if not allowed or qos in allowed), choices[0])
     if name not in change.cluster.qos and (name or change.cluster.qos):
         return Errno.ESLURM_INVALID_QOS
-    if assoc is not None and assoc.qos and name not in assoc.qos:
+    # As in Slurm, operators may give a job a QOS that its user has not got.
+    is_barred = assoc is not None and bool(assoc.qos) and name not in assoc.qos
+    if is_barred and not change.context.caller.is_operator:
         return Errno.ESLURM_INVALID_QOS
     change.fields["qos"] = name
     change.request["qos"] = listed

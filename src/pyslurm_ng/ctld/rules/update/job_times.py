@@ -45,7 +45,7 @@ def end_time(change: Change, value: str) -> int:
     end_us = units.whole_number(value)
     if end_us is None or end_us <= began_us:
         return Errno.ESLURM_INVALID_TIME_VALUE
-    return _set_time_limit(change, (end_us - began_us + 59_999_999) // MINUTE_US)
+    return _set_time_limit(change, max(1, (end_us - began_us) // MINUTE_US))  # as in Slurm
 
 
 def time_min(change: Change, value: str) -> int:

@@ -22,7 +22,7 @@ from pyslurm_ng.ctld.rules.orders.job_orders import (
 from pyslurm_ng.ctld.rules.orders.request_parts import RequestPart
 from pyslurm_ng.ctld.rules.permission import may_change
 from pyslurm_ng.ctld.rules.queue import queue_room
-from pyslurm_ng.ctld.rules.submission.feasible import feasible, feasible_inside
+from pyslurm_ng.ctld.rules.submission.feasible import feasible, feasible_inside, size_of
 from pyslurm_ng.ctld.rules.submission.place import (
     as_judged,
     check_access,
@@ -45,6 +45,7 @@ from pyslurm_ng.ctld.rules.update.job_change import (
     while_pending,
 )
 from pyslurm_ng.ctld.rules.update.job_limits import breaks_limits
+from pyslurm_ng.ctld.rules.update.pbs_words import PbsWords
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job, JobRequest
@@ -92,9 +93,9 @@ SETTERS: dict[str, Setter] = {
     "reqsockets": job_change.count("sockets_per_node"),
     "reqcores": job_change.count("cores_per_socket"),
     "reqthreads": job_change.count("threads_per_core"),
-    "features": job_change.text("constraint"),
-    "prefer": job_change.text("prefer"),
-    "clusterfeatures": job_change.text("cluster_features"),
+    "features": job_change.features("constraint"),
+    "prefer": job_change.features("prefer"),
+    "clusterfeatures": job_change.no_siblings,
     "reqnodelist": job_place.node_list,
     "nodelist": job_place.node_list,
     "excnodelist": job_place.node_names("exclude"),
@@ -174,6 +175,9 @@ def _cannot_be_placed(change: Change, request: JobRequest) -> Reject | None:
         refusal = None
         if "partition" in change.fields and not change.is_privileged:
             refusal = check_access(partition, request, context)
+        if "nodes_min" in change.request and request.nodes_min > size_of(cluster, partition)[1]:
+            # As Slurm 22.05: fewer nodes than that are waited for, as after submission.
+            refusal = refusal or Reject(Errno.ESLURM_REQUESTED_PART_CONFIG_UNAVAILABLE)
         refusal = (
             refusal
             or feasible(cluster, judged, partition, chosen)
@@ -194,10 +198,19 @@ def update_job(cluster: Cluster, request: UpdateJob, context: Context) -> Decisi
     steering = Steering(cluster, context, part)
     licenses_taken: dict[str, int] = {}
     length = sum(map(len, request.settings.values()))
+    pbs_words = PbsWords(cluster, request, context)
+    refused = pbs_words.refusal()
+    if refused is not None:
+        return refused
 
     def act(job: Job, tasks: TaskRanges) -> int:
         change = Change(cluster, job, context, licenses_taken)
-        code = _update_one(steering, change, tasks, request.settings)
+        obstacle = pbs_words.let_wait(job)
+        if obstacle:
+            return steering.refuse(Errno.ESLURM_DEPENDENCY, obstacle)
+        code = _update_one(steering, change, tasks, pbs_words.settings(job))
+        if code:
+            pbs_words.followers.clear()
         if length > _SHORT:
             part.spend(length // _CHARACTERS)
         terms = change.fields.get("dependencies")
@@ -209,6 +222,7 @@ def update_job(cluster: Cluster, request: UpdateJob, context: Context) -> Decisi
         steering.by_name(request.name, request.uid, act)
     else:
         steering.by_id(request.jobs, act)
+    steering.parts.events += pbs_words.followers.events()
     return steering.decision()
 
 

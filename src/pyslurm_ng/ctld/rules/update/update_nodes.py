@@ -18,6 +18,7 @@ from pyslurm_ng.ctld.rules.ends import lost_runs, node_loss
 from pyslurm_ng.ctld.rules.ends.requeue import requeue_rules
 from pyslurm_ng.ctld.rules.feature_nodes import after_features
 from pyslurm_ng.ctld.rules.nodes import power, reboots
+from pyslurm_ng.ctld.rules.nodes.future_nodes import without_host
 from pyslurm_ng.ctld.rules.nodes.node_names import find_nodes
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
@@ -270,10 +271,15 @@ def _state_events(
     if state in ("DRAIN", "FAIL"):
         flag = NodeFlag.DRAIN if state == "DRAIN" else NodeFlag.FAIL
         return [
-            _with_reason((node.node_id,), reason, context, {"flags": int(node.flags | flag)})
-            for node in nodes
+            _with_reason((node.node_id,), reason, context, _stays_out(node, flag)) for node in nodes
         ]
     return _return(cluster, nodes, state, context)
+
+
+def _stays_out(node: Node, flag: NodeFlag) -> dict[str, object]:
+    """Return the fields of a node that an administrator drains, whatever becomes of its reboot."""
+    fields: dict[str, object] = {"flags": int(node.flags | flag)}
+    return fields | {"drains_to_reboot": False} if node.drains_to_reboot else fields
 
 
 def _down(cluster: Cluster, nodes: list[Node], reason: str, context: Context) -> list[ev.AnyEvent]:
@@ -309,6 +315,10 @@ def _future(
     events: list[ev.AnyEvent] = []
     for node_id in ids:
         events += reboots.open_reboots(cluster, node_id, context.now_us)
+    for node in nodes:
+        spec = without_host(node, context.conf)
+        if spec is not node.spec:
+            events.append(ev.NodeUpdated(context.now_us, (node.node_id,), {"spec": spec}))
     fields = {"state": int(NodeState.FUTURE), "flags": 0, **reboots.AT_REST}
     return [*events, _with_reason(ids, reason, context, fields)]
 

@@ -97,10 +97,6 @@ def changed_partition(
     low = fields.get("min_nodes", current.min_nodes)
     if low > fields.get("max_nodes", current.max_nodes):
         return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
-    limit = fields.get("max_time_min", current.max_time_min)
-    default = fields.get("default_time_min", current.default_time_min)
-    if INFINITE != limit < default and default not in (NO_VAL, INFINITE):
-        return Reject(Errno.ESLURM_INVALID_TIME_LIMIT)
     network = fields.get("topology", "")
     if network and network not in {topology.name for topology in cluster.topologies}:
         detail = f"Topology: there is no {network}"

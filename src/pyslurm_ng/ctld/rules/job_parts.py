@@ -46,6 +46,21 @@ class JobParts:
         )
         return job_id
 
+    def next_task(self, job: Job) -> int:
+        """Return the id of a record of an array's first waiting task alone, splitting if needed.
+
+        That of the job itself is the last one's, and that of a job without tasks.
+        """
+        pending = self.left.get(job.job_id, job.array_pending)
+        task_id = pending[0][0] if pending else -1
+        rest = task_ranges.remove(pending, task_id) if pending else ()
+        if not rest:
+            return job.job_id
+        self.left[job.job_id] = rest
+        job_id = self.claim()
+        self.events.append(ev.ArrayTaskSplit(self.now_us, job.job_id, task_id, job_id))
+        return job_id
+
     def claim(self) -> int:
         """Return the next free job id and keep it for this decision."""
         cluster = self.cluster

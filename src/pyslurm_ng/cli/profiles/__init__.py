@@ -1,0 +1,1 @@
+"""sh5util's work on the HDF5 files of profiles."""

@@ -1,0 +1,1 @@
+"""BurstBufferType=burst_buffer/lua: the site's functions, called beside the loop."""

@@ -1,0 +1,150 @@
+"""Values out of bounds: Slurm 22.05 starts with some and refuses others, and so do we."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pyslurm_ng.base.numbers import INFINITE
+from pyslurm_ng.conf.gres_conf import load_gres_conf
+from pyslurm_ng.conf.lexer import ConfErrors
+from pyslurm_ng.conf.slurm_conf import SlurmConf, parse_slurm_conf
+from pyslurm_ng.conf.slurmdbd_conf import parse_slurmdbd_conf
+
+
+def read(line: str) -> SlurmConf:
+    """Read a small file; the line has a node or partition of its own, or a key."""
+    base = "ClusterName=c\nSlurmctldHost=ctl\nNodeName=n1\nPartitionName=p Nodes=n1 Default=YES\n"
+    return parse_slurm_conf(base + line + "\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "attribute", "value", "said"),
+    [
+        ("SchedulerTimeSlice=2", "scheduler_time_slice", 30, "means 30"),
+        ("SchedulerTimeSlice=0", "scheduler_time_slice", 30, "means 30"),
+        ("ReturnToService=3", "return_to_service", 0, "and means 0"),
+        ("MaxArraySize=4000002", "max_array_size", 4_000_001, "the most that is allowed: 4000001"),
+        ("SrunPortRange=60000-50000", "srun_port_range", (0, 0), "means any port"),
+        ("SrunPortRange=60000-70000", "srun_port_range", (0, 0), "means any port"),
+        ("SrunPortRange=60000", "srun_port_range", (0, 0), "means any port"),
+        ("RequeueExit=300", "requeue_exit", (), "counts as none: no script ends with more"
+         " than 255"),
+        ("RequeueExitHold=7,254-300", "requeue_exit_hold", (7, 254, 255), "as 7,254-255: no script"
+         " ends with more than 255"),
+    ],
+)  # fmt: skip
+def test_a_key_of_the_cluster_means_what_slurm_takes_it_for(
+    line: str, attribute: str, value: object, said: str
+) -> None:
+    conf = read(line)
+    assert getattr(conf, attribute) == value
+    (warning,) = conf.warnings
+    assert warning.startswith(f"slurm.conf:5: {line} ")
+    assert warning.endswith(said)
+
+
+@pytest.mark.parametrize(
+    ("line", "attribute", "value"),
+    [
+        ("SchedulerTimeSlice=5", "scheduler_time_slice", 5),
+        ("ReturnToService=2", "return_to_service", 2),
+        ("MaxArraySize=4000001", "max_array_size", 4_000_001),
+        ("SrunPortRange=0-0", "srun_port_range", (0, 0)),
+        ("SrunPortRange=60000-60009", "srun_port_range", (60000, 60009)),
+        ("RequeueExit=1,3-5", "requeue_exit", (1, 3, 4, 5)),
+        ("SuspendTime=-1", "suspend_time", INFINITE),
+        ("DefMemPerCPU=UNLIMITED", "def_mem_per_cpu", 0),
+    ],
+)
+def test_a_key_within_bounds_is_not_named(line: str, attribute: str, value: object) -> None:
+    conf = read(line)
+    assert getattr(conf, attribute) == value
+    assert conf.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "cpus", "said"),
+    [
+        ("CPUs=0", 1, ["CPUs=0 means 1"]),
+        ("Boards=0 CPUs=4", 4, ["Boards=0 means 1"]),
+        ("CPUs=4 Sockets=0 CoresPerSocket=4", 4, ["Sockets=0 means 1"]),
+        ("CPUs=2 Sockets=2 CoresPerSocket=0", 2, ["CoresPerSocket=0 means 1"]),
+        ("CPUs=2 Sockets=2 ThreadsPerCore=0", 2, ["ThreadsPerCore=0 means 1"]),
+    ],
+)
+def test_a_node_without_processors_has_one(sizes: str, cpus: int, said: list[str]) -> None:
+    """Two lines that say the same are named once."""
+    conf = read(f"NodeName=n2 {sizes}\nNodeName=n3 {sizes}")
+    assert [node.cpus for node in conf.nodes[1:]] == [cpus, cpus]
+    assert [line.partition(": ")[2] for line in conf.warnings] == said
+
+
+@pytest.mark.parametrize(
+    ("line", "attribute", "value", "said"),
+    [
+        ("Parameters=bogus", "parameters", (), "counts as none: bogus is unknown"),
+        ("LogTimeFormat=bogus,clock", "log_time_format", ("clock",), "as clock: bogus is unknown"),
+        ("PrivateData=jobs,nodes,cloud", "private_data", ("jobs",), "slurm.conf hides the rest"),
+        ("PrivateData=jobs,users", "private_data", ("jobs", "users"), ""),
+        ("DebugLevel=99", "debug_level", "debug5", ""),
+        (
+            "CommunicationParameters=NoInAddrAny,EnableIPv6",
+            "communication_parameters",
+            ("NoInAddrAny", "EnableIPv6"),
+            "EnableIPv6 has no effect in pyslurm-ng: slurmdbd obeys NoInAddrAny alone",
+        ),
+    ],
+)
+def test_words_with_which_slurmdbd_starts(
+    line: str, attribute: str, value: object, said: str
+) -> None:
+    """What 22.05 passes over without a word is named here."""
+    conf = parse_slurmdbd_conf(f"StorageType=accounting_storage/mysql\n{line}\n")
+    assert getattr(conf, attribute) == value
+    assert len(conf.warnings) == bool(said)
+    assert "".join(conf.warnings).endswith(said)
+
+
+def test_a_misspelt_word_of_private_data_stops_slurmdbd() -> None:
+    with pytest.raises(ConfErrors, match="'jbos' is unknown"):
+        parse_slurmdbd_conf("StorageType=accounting_storage/mysql\nPrivateData=jbos\n")
+
+
+def test_words_of_gres_conf_with_which_slurmd_starts(tmp_path: Path) -> None:
+    """An unknown flag is passed over, and Link is Links."""
+    path = tmp_path / "gres.conf"
+    path.write_text("Name=gpu File=/dev/null Flags=bogus,explicit Link=-1\n")
+    conf = load_gres_conf(str(path), ("gpu",))
+    assert [(line.flags, line.links) for line in conf.lines] == [(("explicit",), (-1,))]
+    (warning,) = conf.warnings
+    assert warning.endswith("Flags=bogus,explicit counts as explicit: bogus is unknown")
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("NodeName=n2 RealMemory=-1", "RealMemory: '-1' is not a number of megabytes"),
+        ("NodeName=n2 RealMemory=1G", "RealMemory: '1G' is not a number of megabytes"),
+        ("NodeName=n2 RealMemory=UNLIMITED", "RealMemory: 'UNLIMITED' is not a number of megab"),
+        ("NodeName=n2 TmpDisk=1G", "TmpDisk: '1G' is not a number of megabytes"),
+        ("PartitionName=q Nodes=n1 GraceTime=-1", "GraceTime: '-1' is not a number of seconds"),
+        ("PartitionName=q Nodes=n1 GraceTime=1:30", "GraceTime: '1:30' is not a number of seconds"),
+        ("PartitionName=q Nodes=n1 MaxNodes=-1", "MaxNodes: '-1' is not a number"),
+        ("PartitionName=q Nodes=n1 MaxMemPerNode=2G", "MaxMemPerNode: '2G' is not a number of meg"),
+        ("DefMemPerCPU=1G", "DefMemPerCPU: '1G' is not a number of megabytes"),
+        ("MaxMemPerNode=-1", "MaxMemPerNode: '-1' is not a number of megabytes"),
+        ("OverTimeLimit=-1", "OverTimeLimit: '-1' is not a number of minutes"),
+        ("SchedulerTimeSlice=70000", "SchedulerTimeSlice: 70000 is out of range"),
+        ("ReturnToService=70000", "ReturnToService: 70000 is out of range"),
+        # 22.05 starts with these, but no command of it works, or no job is sent back.
+        ("MessageTimeout=0", "MessageTimeout: 0 is out of range"),
+        ("RequeueExit=x,5", "RequeueExit: 'x' is not a number"),
+        ("RequeueExit=3-1", "RequeueExit: '3-1' is not an ascending range"),
+    ],
+)
+def test_what_no_rule_mends_stops_the_daemon(line: str, problem: str) -> None:
+    with pytest.raises(ConfErrors) as caught:
+        read(line)
+    assert f"slurm.conf:5: {problem}" in str(caught.value)
