@@ -8,6 +8,7 @@ other programs use the processors, the rates by processor time say more.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import sys
 import tempfile
@@ -52,6 +53,8 @@ def main() -> int:
         database = Database(sqlite_url(f"{directory}/accounting.sqlite"))
         database.open()
         register(database)
+        gc.collect()
+        gc.freeze()  # as slurmdbd does
         events = 0
         start, used = time.perf_counter(), time.process_time()
         for first in range(0, len(payloads), options.frames_per_message):

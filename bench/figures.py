@@ -102,7 +102,10 @@ def spawn_seconds(argv: list[str], environment: dict[str, str]) -> float:
 
 def parser(description: str) -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=description)
-    made.add_argument("--peer-env", help="file with the peer's PATH, SLURM_CONF, ...")
+    made.add_argument(
+        "--peer-env",
+        help="file with the peer's PATH, SLURM_CONF, ...; also the env.sh of a cluster of ours",
+    )
     made.add_argument("--json", action="store_true", help="print one JSON object per line")
     return made
 
@@ -116,9 +119,11 @@ def clusters(options: argparse.Namespace) -> list[Cluster]:
     if options.peer_env:
         environment = dict(os.environ)
         for line in Path(options.peer_env).read_text().splitlines():
-            key, _, value = line.partition("=")
-            environment[key] = value
+            key, _, value = line.removeprefix("export ").partition("=")
+            environment[key] = value.replace("$PATH", os.defpath)
         environment["PATH"] += os.pathsep + os.environ["PATH"]
+        if environment["SLURM_CONF"] == os.environ["SLURM_CONF"]:
+            sys.exit(f"bench: error: {options.peer_env}: the peer is the cluster of SLURM_CONF")
         both.append(Cluster("peer", environment))
     return both
 
@@ -178,10 +183,11 @@ def shown(value: object) -> str:
     return "-" if value is None else str(value)
 
 
-def wait_for(done: Callable[[], bool], limit_s: float, what: str) -> None:
-    """Wait until something is so; give up by name."""
+def wait_for(done: Callable[[], bool], limit_s: float, what: str | Callable[[], str]) -> None:
+    """Wait until something is so; give up by name, which may be looked up then."""
     deadline = time.monotonic() + limit_s
     while not done():
         if time.monotonic() > deadline:
+            what = what if isinstance(what, str) else what()
             sys.exit(f"bench: error: {what} took longer than {limit_s:.0f} s")
         time.sleep(0.02)

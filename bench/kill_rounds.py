@@ -22,8 +22,8 @@ ROUNDS = {
     "slurmctld, 50 rounds of jobs that run": (
         "tests/daemons/test_faults_daemons.py::test_controller_killed_fifty_times",
     ),
-    "slurmd with 20 running steps": (
-        "tests/daemons/test_node_daemon.py::test_steps_survive_kill_of_slurmd",
+    "slurmd, 20 rounds of 50 steps that write": (
+        "tests/daemons/test_node_daemon.py::test_steps_survive_kill_of_slurmd[50-20]",
     ),
 }
 NOTHING_RUN = 5

@@ -80,6 +80,8 @@ JOB_VALUES = {
     "',mem=4096,node=1')",
     "tres_allocated": "concat('billing=', 1 + {index} % 16, ',cpu=', 1 + {index} % 16, "
     "',mem=4096,node=1')",
+    "summed_tres": "concat('billing=', 1 + {index} % 16, ',cpu=', 1 + {index} % 16, "
+    "',mem=4096,node=1')",
     "work_dir": "concat('/home/user', {index} % 200, '/project')",
     "std_out": "'/home/%u/project/slurm-%j.out'",
     "submit_line": "concat('sbatch -n ', 1 + {index} % 16, ' --mem=4G case.sh')",

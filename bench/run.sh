@@ -14,6 +14,6 @@ printf 'MaxJobCount=300000\nMaxArraySize=200001\n' >"$work.conf"
 rm -f "$work.conf"
 . "$work/env.sh"
 printf 'machine: %s, load %s, %s\n' "$(nproc) cores" "$(cut -d' ' -f1 /proc/loadavg)" "$(uname -r)"
-for program in cli_latency sbatch_rate srun_latency throughput submit_rate queue_10000 wire_rate sched_pass sim_speed replay_speed loop_latency reuse_latency kill_rounds; do
+for program in cli_latency sbatch_rate srun_latency throughput submit_rate queue_10000 front wire_rate sched_pass sim_speed replay_speed loop_latency reuse_latency kill_rounds; do
     if [ -e "bench/$program.py" ]; then .venv/bin/python "bench/$program.py" "${peer[@]}" "$@"; fi
 done

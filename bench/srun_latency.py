@@ -77,10 +77,14 @@ def allocation(cluster: Cluster, name: str) -> Cluster:
         "sbatch", "--parsable", "-J", name, f"-N{NODES}", f"-n{TASKS}", "--mem-per-cpu=100",
         "-o", "/dev/null", "--wrap", "sleep 3600",
     ).strip()  # fmt: skip
+
+    def state() -> str:
+        return cluster.run("squeue", "-h", "-j", job_id, "-o", "%T %R").strip()
+
     wait_for(
-        lambda: cluster.run("squeue", "-h", "-j", job_id, "-o", "%T").strip() == "RUNNING",
+        lambda: state().startswith("RUNNING "),
         START_LIMIT_S,
-        f"the start of job {job_id}",
+        lambda: f"the start of job {job_id} of {cluster.name} ({state()})",
     )
     return cluster.inside(job_id)
 

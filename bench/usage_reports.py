@@ -90,7 +90,8 @@ def fill_jobs(database: Database, jobs: int, users: int, hour_us: int) -> int:
             "submit_us": hour_us, "eligible_us": hour_us,
             "start_us": hour_us + number * SECOND_US,
             "end_us": hour_us + (number + 60 + number % 1500) * SECOND_US,
-            "tres_allocated": "billing=1,cpu=1,mem=1000,node=1", "tres_requested": "cpu=1",
+            "tres_allocated": "billing=1,cpu=1,mem=1000,node=1",
+            "summed_tres": "billing=1,cpu=1,mem=1000,node=1", "tres_requested": "cpu=1",
             "cpus_requested": 1, "cpus_allocated": 1, "nodes_allocated": 1, "node_list": "n1",
         }
         for number in range(1, SEEDS + 1)
