@@ -292,7 +292,7 @@ def give_name(program: Path, place: Path) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    if len(arguments) not in (1, 3):
+    if len(arguments) not in (1, 3) or any(word.startswith("-") for word in arguments):
         sys.exit("usage: build_launcher.py BIN [SBIN PYTHON_BIN]")
     places = [Path(argument) for argument in arguments]
     bin_dir = places[0]
