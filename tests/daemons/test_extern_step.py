@@ -105,7 +105,10 @@ def test_logins_are_let_into_their_own_job(cluster: LiveCluster, ssh: Ssh) -> No
     names = {Path(f"/proc/{pid}/comm").read_text().strip() for pid in remaining}
     assert names == {"sleep"}
     cluster.out("scancel", str(job_id))
-    cluster.accounted(job_id)
+    # Accounting knows the end while the node still ends what is left; squeue lists the job so long.
+    cluster.wait_until(
+        "the node's last word", lambda: str(job_id) not in cluster.out("squeue", "-h", "-o", "%A")
+    )
     assert not any(is_alive(pid) for pid in remaining)
     fields = ("-o", "State,TotalCPU")
     state, used = cluster.out("sacct", "-nP", "-j", extern, *fields).strip().split("|")
