@@ -37,6 +37,7 @@ class PartitionConf(PartitionParameters):
     """
 
     node_names: tuple[str, ...]
+    inherited: tuple[str, ...]  # attributes of memory and CPUs per GPU that the cluster's keys give
     file: str
     line: int
 
@@ -135,14 +136,18 @@ def _priority_aliases(entries: list[Entry]) -> list[Entry]:
 def _fill(line_values: dict[str, Any], parameters: dict[str, Any]) -> dict[str, Any]:
     """Return every attribute of a partition, from its line, its defaults, or the cluster."""
     values = {**PARTITION_TABLE.defaults(), **line_values}
+    inherited: tuple[str, ...] = ()
     # A partition that sets one kind of memory default or limit replaces the cluster's other kinds.
     for group in (_DEF_MEM, _MAX_MEM):
         is_own = any(values[name] != NO_VAL for name in group)
+        inherited += () if is_own else group
         for name in group:
             if values[name] == NO_VAL:
                 values[name] = 0 if is_own else parameters[name]
     if values["def_cpu_per_gpu"] == NO_VAL:
         values["def_cpu_per_gpu"] = parameters["def_cpu_per_gpu"]
+        inherited += ("def_cpu_per_gpu",)
+    values["inherited"] = inherited
     if "disable_root_jobs" not in line_values:
         values["disable_root_jobs"] = parameters["disable_root_jobs"]
     if values["alloc_nodes"].upper() == "ALL":

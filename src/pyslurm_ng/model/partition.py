@@ -68,6 +68,7 @@ class Partition(Struct, array_like=True, frozen=True, gc=False):
     topology: str = ""
     cpu_bind: str = ""
     billing_rule: str = ""  # MAX_TRES or MAX_TRES_GRES, from PriorityFlags; empty: the sum
+    inherited: tuple[str, ...] = ()  # fields that have the cluster's values, and are not shown
 
     @property
     def billing_terms(self) -> str:

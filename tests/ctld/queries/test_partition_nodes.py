@@ -23,6 +23,17 @@ PartitionName=main Nodes={}
 """
 
 
+def shown_of(text: str) -> dict[str, object]:
+    """Return what is shown of the only partition of a configuration."""
+    conf = conf_of(text)
+    reply = show_partitions(
+        cluster_of(conf), Soft(START_US), conf, ShowPartitions(), ADMIN, START_US
+    )
+    assert isinstance(reply, Records)
+    (row,) = project(reply.records, range(len(PARTITION_FIELDS)))
+    return dict(zip(PARTITION_FIELDS, row, strict=True))
+
+
 @pytest.mark.parametrize(
     ("written", "nodes", "sets"),
     [
@@ -34,12 +45,20 @@ PartitionName=main Nodes={}
 )
 def test_nodes_are_shown_by_name_in_order(written: str, nodes: str, sets: str) -> None:
     """As Slurm 22.05 does: programs expand the list and look the nodes up."""
-    conf = conf_of(CONF.format(written))
-    reply = show_partitions(
-        cluster_of(conf), Soft(START_US), conf, ShowPartitions(), ADMIN, START_US
-    )
-    assert isinstance(reply, Records)
-    (row,) = project(reply.records, range(len(PARTITION_FIELDS)))
-    shown = dict(zip(PARTITION_FIELDS, row, strict=True))
+    shown = shown_of(CONF.format(written))
     assert (shown["nodes"], shown["node_sets"]) == (nodes, sets)
     assert shown["total_nodes"] == len(expand(nodes))
+
+
+@pytest.mark.parametrize(
+    ("line", "amount", "defaults"),
+    [
+        ("ALL", 0, ""),
+        ("ALL DefMemPerCPU=100", 100, ""),
+        ("ALL DefCpuPerGPU=4", 0, "DefCpuPerGPU=4"),
+    ],
+)
+def test_only_what_a_partition_says_itself_is_shown(line: str, amount: int, defaults: str) -> None:
+    """The cluster's DefMemPerCPU holds there, too, but is no setting of the partition."""
+    shown = shown_of(CONF.format(line) + "DefMemPerCPU=100\nDefCpuPerGPU=4\n")
+    assert (shown["def_mem_per_cpu_mib"], shown["job_defaults"]) == (amount, defaults)

@@ -465,11 +465,10 @@ def show_partitions(
 
 
 def _job_defaults(partition: Partition) -> str:
-    words = (
-        ("DefCpuPerGPU", partition.def_cpus_per_gpu),
-        ("DefMemPerGPU", partition.def_mem_per_gpu_mib),
-    )
-    return ",".join(f"{name}={amount}" for name, amount in words if amount)
+    fields = {"DefCpuPerGPU": "def_cpus_per_gpu", "DefMemPerGPU": "def_mem_per_gpu_mib"}
+    own = {word: name for word, name in fields.items() if name not in partition.inherited}
+    amounts = {word: getattr(partition, name) for word, name in own.items()}
+    return ",".join(f"{word}={amount}" for word, amount in amounts.items() if amount)
 
 
 def _partition_values(
@@ -485,6 +484,7 @@ def _partition_values(
     total = configured_tres(nodes, tracked, partition.billing_terms)
     total["node"] = len(nodes)
     own: dict[str, object] = {
+        **dict.fromkeys(partition.inherited, 0),
         # ALL, node sets and names out of order are shown as the nodes that they are.
         "nodes": fold([node.spec.name for node in nodes]),
         "node_sets": ",".join(node_sets),

@@ -14,6 +14,7 @@ from pyslurm_ng.conf.power import is_on
 from pyslurm_ng.conf.slurm_conf import PartitionConf, SlurmConf
 from pyslurm_ng.conf.topology_conf import TopologyConf
 from pyslurm_ng.conf.values import has_option
+from pyslurm_ng.ctld.rules.cluster_values import MODEL_FIELDS
 from pyslurm_ng.ctld.rules.ends import lost_runs, node_loss
 from pyslurm_ng.ctld.rules.ends.requeue import requeue_rules
 from pyslurm_ng.ctld.rules.feature_nodes import with_members
@@ -295,6 +296,7 @@ def _partition(line: PartitionConf, node_ids: dict[str, int], rule: str) -> Part
         tres_billing_weights=line.tres_billing_weights,
         billing_rule=rule,
         cpu_bind=line.cpu_bind,
+        inherited=tuple(MODEL_FIELDS[attribute] for attribute in line.inherited),
     )
 
 

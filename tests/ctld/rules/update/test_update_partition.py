@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pyslurm_ng.base.errors import Errno, Reject
-from pyslurm_ng.ctld.rules.update.update_partition import changed_partition
+from pyslurm_ng.ctld.rules.context import Decision
+from pyslurm_ng.ctld.rules.update.update_partition import changed_partition, update_partition
 from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.wire.query_messages import UpdatePartition
 from tests.model.clusters import conf_of
 from tests.sched.eight_nodes import cluster_with
 from tests.sched.networks import TREE
+from tests.world.callers import ROOT
 from tests.world.site import Site
 
 
@@ -65,3 +68,31 @@ def test_the_longest_time_may_be_below_the_default() -> None:
     assert (changed.max_time_min, changed.default_time_min) == (30, 60)
     site.cluster.partitions["hour"] = changed
     assert site.running(partition="hour").time_limit_min == 30
+
+
+def test_a_new_partition_has_the_clusters_memory() -> None:
+    """As one of slurm.conf: otherwise its jobs would each take all memory of their nodes."""
+    site = Site("DefMemPerCPU=100\nMaxMemPerNode=900")
+    request = UpdatePartition(b"0" * 16, "new", settings={"Nodes": "ALL"}, create=True)
+    made = update_partition(site.cluster, request, site.context(ROOT))
+    assert isinstance(made, Decision)
+    site.apply(made.events)
+    new = site.cluster.partitions["new"]
+    assert (new.def_mem_per_cpu_mib, new.max_mem_per_node_mib, new.min_nodes) == (100, 900, 1)
+
+
+def test_memory_of_a_partition_comes_and_goes() -> None:
+    """`DefMemPerNode=0` gives the cluster's default back; a default of its own replaces that."""
+    site = Site("DefMemPerCPU=100")
+    own = changed_partition(
+        site.cluster, site.conf, site.cluster.partitions["main"], {"DefMemPerNode": "300"}
+    )
+    assert isinstance(own, Partition)
+    assert (own.def_mem_per_cpu_mib, own.def_mem_per_node_mib) == (0, 300)
+    assert "def_mem_per_node_mib" not in own.inherited
+    again = changed_partition(site.cluster, site.conf, own, {"DefMemPerNode": "0"})
+    assert isinstance(again, Partition)
+    assert (again.def_mem_per_cpu_mib, again.def_mem_per_node_mib) == (100, 0)
+    assert "def_mem_per_cpu_mib" in again.inherited
+    none = changed_partition(site.cluster, site.conf, again, {"DefMemPerCPU": "0"})
+    assert isinstance(none, Partition) and none.def_mem_per_cpu_mib == 0

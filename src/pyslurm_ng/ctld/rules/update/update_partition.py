@@ -12,6 +12,11 @@ from pyslurm_ng.base.numbers import INFINITE, NO_VAL
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.tables.keys import PARTITION
 from pyslurm_ng.conf.values import BadValue, convert
+from pyslurm_ng.ctld.rules.cluster_values import (
+    MEMORY_GROUPS,
+    MODEL_FIELDS,
+    with_cluster_values,
+)
 from pyslurm_ng.ctld.rules.configure import billing_rule
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.feature_nodes import members_of
@@ -29,12 +34,7 @@ _FIELDS = {
     "default": "is_default",
     "max_time": "max_time_min",
     "default_time": "default_time_min",
-    "def_mem_per_cpu": "def_mem_per_cpu_mib",
-    "def_mem_per_node": "def_mem_per_node_mib",
-    "def_mem_per_gpu": "def_mem_per_gpu_mib",
-    "def_cpu_per_gpu": "def_cpus_per_gpu",
-    "max_mem_per_cpu": "max_mem_per_cpu_mib",
-    "max_mem_per_node": "max_mem_per_node_mib",
+    **MODEL_FIELDS,
     "over_subscribe": "oversubscribe",
     "over_time_limit": "over_time_limit_min",
     "grace_time": "grace_time_s",
@@ -43,11 +43,6 @@ _FIELDS = {
     "suspend_timeout": "suspend_timeout_s",
 }
 _JOINED = ("preempt_mode", "select_type_parameters")
-# A partition has one default and one limit of memory.
-_MEM_GROUPS = (
-    ("def_mem_per_cpu_mib", "def_mem_per_node_mib", "def_mem_per_gpu_mib"),
-    ("max_mem_per_cpu_mib", "max_mem_per_node_mib"),
-)
 
 
 def update_partition(
@@ -62,7 +57,8 @@ def update_partition(
             return Reject(Errno.ESLURM_INVALID_PARTITION_NAME)
         if not request.name or "," in request.name or request.name.upper() == "DEFAULT":
             return Reject(Errno.ESLURM_INVALID_PARTITION_NAME)
-        current = Partition(name=request.name, billing_rule=billing_rule(context.conf))
+        current = Partition(name=request.name, min_nodes=1, billing_rule=billing_rule(context.conf))
+        current = with_cluster_values(current, context.conf, tuple(MODEL_FIELDS.values()))
     elif current is None:
         return Reject(Errno.ESLURM_INVALID_PARTITION_NAME)
     changed = changed_partition(cluster, context.conf, current, request.settings)
@@ -109,7 +105,23 @@ def changed_partition(
     if owner is not None and owner.name != current.name:
         detail = f"QOS {owner.qos} is relative to partition {owner.name}; no other one can have it"
         return Reject(Errno.ESLURM_INVALID_QOS, detail)
-    return msgspec.structs.replace(current, **fields)
+    changed = msgspec.structs.replace(current, **fields)
+    return with_cluster_values(changed, conf, _inherited(current, fields, settings))
+
+
+def _inherited(
+    current: Partition, fields: dict[str, Any], settings: dict[str, str]
+) -> tuple[str, ...]:
+    """Return the fields that the cluster's keys give a partition after a change of others.
+
+    No memory per node, `DefMemPerNode=0`, is the word for the cluster's default.
+    """
+    named = {name.lower() for name in settings}
+    names = {name for name in current.inherited if name not in fields}
+    for key, group in zip(("defmempernode", "maxmempernode"), MEMORY_GROUPS, strict=True):
+        if key in named and not any(fields[name] for name in group):
+            names.update(group)
+    return tuple(name for name in MODEL_FIELDS.values() if name in names)
 
 
 def _take(fields: dict[str, Any], attribute: str, value: Any) -> None:
@@ -124,7 +136,7 @@ def _take(fields: dict[str, Any], attribute: str, value: Any) -> None:
     elif attribute in ("exclusive_user", "exclusive_topo"):
         fields["exclusive"] = attribute.partition("_")[2].upper() if value else "NO"
         return
-    for group in _MEM_GROUPS:
+    for group in MEMORY_GROUPS:
         # The end of the GPUs' default, as by JobDefaults=, is no new default.
         if name in group and (value or name != "def_mem_per_gpu_mib"):
             fields |= dict.fromkeys(group, 0)
