@@ -104,11 +104,11 @@ def test_key_survives_a_second_up(layout: Layout) -> None:
 
 def test_extra_lines_take_the_place_of_ours(layout: Layout) -> None:
     """slurm.conf refuses a key twice, so ours has to go."""
-    extra = "SelectTypeParameters = CR_Core # mine\nPartitionName=x Nodes=n1\n"
+    extra = "SelectTypeParameters = CR_Core # mine\nPartitionName=x Nodes=n1 Default=YES\n"
     text = write(dataclasses.replace(REQUEST, extra_lines=extra), layout)
     assert text.count("SelectTypeParameters") == 1
     assert text.count("PartitionName") == 1
-    assert "PartitionName=x Nodes=n1" in text
+    assert "PartitionName=x Nodes=n1 Default=YES" in text
 
 
 def test_database_defaults_to_sqlite_in_the_directory(layout: Layout) -> None:
@@ -367,3 +367,18 @@ def test_ports_may_be_chosen() -> None:
 def test_ports_that_cannot_be(first: int, text: str) -> None:
     with pytest.raises(ports.NoPorts, match=text):
         ports.chosen_row(first, 3 if first > 60_000 else 10_001)
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_there"),
+    [
+        ("PartitionName=long Nodes=ALL\n", True),
+        ("PartitionName=long Nodes=ALL Default=YES\n", False),
+        ("partitionname=debug Nodes=n1\n", False),
+        ("PartitionName=DEFAULT Default=YES\n", True),
+    ],
+)
+def test_there_is_a_default_partition(layout: Layout, lines: str, is_there: bool) -> None:
+    """Lines that add a partition must not take away the one that plain `sbatch` uses."""
+    text = write(dataclasses.replace(REQUEST, extra_lines=lines), layout)
+    assert ("PartitionName=debug Nodes=ALL Default=YES" in text) is is_there

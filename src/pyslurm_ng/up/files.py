@@ -105,7 +105,7 @@ def slurm_conf(request: Request, layout: Layout, ports: Ports, host: str) -> str
         f" CPUs={request.cpus} Boards=1 SocketsPerBoard={request.sockets} CoresPerSocket={cores}"
         f" ThreadsPerCore=1 RealMemory={request.memory_mib}{gres} State=UNKNOWN"
     )
-    if "partitionname" not in taken:
+    if not has_default_partition(request.extra_lines):
         lines.append("PartitionName=debug Nodes=ALL Default=YES MaxTime=INFINITE State=UP")
     if request.extra_lines.strip():
         lines += ["", "# Your lines.", request.extra_lines.strip()]
@@ -143,6 +143,19 @@ def values_of(lines: str) -> dict[str, str]:
     """Return the value of each key in lines of a configuration; keys are in lower case."""
     entries = (entry for line in parse_text(lines).lines for entry in line)
     return {entry.key.lower(): entry.value for entry in entries}
+
+
+def has_default_partition(lines: str) -> bool:
+    """Return whether lines for slurm.conf name the partition of jobs that ask for none.
+
+    A partition `debug` of theirs counts, too, since ours would have its name.
+    """
+    for line in parse_text(lines).lines:
+        values = {entry.key.lower(): entry.value.lower() for entry in line}
+        name = values.get("partitionname", "")
+        if name == "debug" or (name != "default" and values.get("default") == "yes"):
+            return True
+    return False
 
 
 def gres_conf(request: Request, layout: Layout) -> str:
