@@ -354,3 +354,12 @@ def test_which_nodes_jobs_have_is_counted_where_a_limit_is_on_them() -> None:
     every = Quotas({11: Association(11, "physics", "ann")}, {}, counts_nodes=True)
     every.took(ANN, ask(nodes=(4, 5)))
     assert [used.node_ids for used in every.used().values()] == [{4: 1, 5: 1}]
+
+
+def test_a_run_without_a_limit_counts_for_a_year() -> None:
+    """`sshare -l` shows it; as in Slurm no such job starts under a limit of TRES-minutes."""
+    quotas = limits_of()
+    quotas.took(ANN, ask(INFINITE))
+    assert quotas.used()["assoc", 10].run_min["cpu"] == AMOUNTS["cpu"] * 365 * 24 * 60
+    limited = limits_of(parent=Limits(grp_tres_run_mins={"cpu": 10**9}))
+    assert reason_of(limited, measured=ask(INFINITE)) is Reason.AssocGrpCPURunMinutesLimit

@@ -30,6 +30,7 @@ from pyslurm_ng.sched.limits.standing import (
 from pyslurm_ng.sched.limits.usage import OwnerKey, Spent
 
 _NO_LIMITS = assoc.Limits()
+_UNLIMITED_RUN_MIN = 365 * 24 * 60
 
 
 class Counted(NamedTuple):
@@ -83,7 +84,9 @@ class Quotas:
 
     def _count(self, counted: Counted, jobs: int) -> None:
         standing, ask = counted
-        run_min = standing.run_min(ask.limit_min)
+        # As in Slurm, a run without a limit is shown, and keeps others waiting, as one of a year.
+        limit_min = _UNLIMITED_RUN_MIN if ask.limit_min == INFINITE else ask.limit_min
+        run_min = standing.run_min(limit_min)
         for key, minds_nodes in standing.counters():
             if key not in self._own:
                 self._own.add(key)
