@@ -398,12 +398,27 @@ def test_a_deleted_association_comes_back_under_its_id(store: Database) -> None:
 
 def test_a_removed_qos_leaves_every_list(store: Database) -> None:
     """No list may keep a QOS that does not exist."""
-    manage(store, "modify user bob set qos+=low defaultqos=low")
+    manage(store, "modify user bob set qos+=low")
     manage(store, "delete qos low")
     assert effective(store, "chem", "bob") == ("normal",)
-    sent = update(store, 0)
-    assert sent is not None
-    assert {association.default_qos for association in sent.associations} == {""}
+
+
+def test_the_qos_of_jobs_by_default_stays(store: Database) -> None:
+    """Otherwise jobs of its users would run under other limits than before, without a word."""
+    manage(store, "modify user bob set qos+=low defaultqos=low")
+    refusal = manage(store, "delete qos low,high")
+    assert refusal.exit_code == 1
+    assert refusal.error_lines == [
+        " Associations listed below have these as their Default QOS.",
+        "  DefQOS = low        C = demo       A = chem                 U = bob      ",
+        "  DefQOS = low        C = demo       A = physics              U = bob      ",
+        " Please either remove the qos' listed above from list and resubmit,",
+        " or change the default qos to remove the qos.",
+        " Changes Discarded",
+    ]
+    assert {"low", "high"} <= {row["Name"] for row in listed(store, "qos")}
+    manage(store, "modify user bob set defaultqos=-1")
+    assert manage(store, "delete qos low").exit_code == 0
 
 
 # Rights ---------------------------------------------------------------------------------------

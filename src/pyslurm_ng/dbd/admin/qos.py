@@ -211,6 +211,7 @@ def delete(change: Change, where: Words, _: Words) -> None:
     ids = {row["id"] for row in rows}
     if 1 in ids:
         raise RefusedError(" Error with request: The QOS normal cannot be removed")
+    _refuse_defaults(change, {row["id"]: row["name"] for row in rows})
     removed_records.remove(
         change, schema.qos.c.name, [row["name"] for row in rows], schema.jobs.c.qos
     )
@@ -223,7 +224,6 @@ def delete(change: Change, where: Words, _: Words) -> None:
         values = {
             "qos": ",".join(own),
             "delta_qos": ",".join(delta),
-            "default_qos_id": 0 if assoc_row.default_qos_id in ids else assoc_row.default_qos_id,
         }
         if any(getattr(assoc_row, name) != value for name, value in values.items()):
             change.connection.execute(
@@ -233,6 +233,31 @@ def delete(change: Change, where: Words, _: Words) -> None:
         change.log("Remove QOS", "", row["name"], "")
     change.lines += [" Deleting QOS(s)...", *(f"  {row['name']}" for row in rows)]
     change.changed += len(rows)
+
+
+def _refuse_defaults(change: Change, names: dict[int, str]) -> None:
+    """Refuse to remove QOS that jobs of an association have by default."""
+    clusters, tied = schema.clusters, schema.associations
+    query = (
+        sa.select(clusters.c.name, tied.c.account, tied.c.user, tied.c.partition)
+        .add_columns(tied.c.default_qos_id)
+        .join(clusters, clusters.c.id == tied.c.cluster_id)
+        .where(tied.c.is_deleted == 0, tied.c.default_qos_id.in_(names))
+        .order_by(clusters.c.name, tied.c.account, tied.c.user, tied.c.partition)
+    )
+    lines = []
+    for cluster, account, user, partition, qos_id in change.connection.execute(query):
+        line = f"  DefQOS = {names[qos_id]:<10s} C = {cluster:<10s} A = {account:<20s}"
+        line += f" U = {user:<9s}" if user else ""
+        lines.append(line + (f" P = {partition}" if partition else ""))
+    if lines:
+        raise RefusedError(
+            " Associations listed below have these as their Default QOS.",
+            *lines,
+            " Please either remove the qos' listed above from list and resubmit,",
+            " or change the default qos to remove the qos.",
+            " Changes Discarded",
+        )
 
 
 def _selected(change: Change, where: Words) -> list[Row]:
