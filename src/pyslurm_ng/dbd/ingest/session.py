@@ -198,7 +198,8 @@ class Session:
 
     def _save_wckeys(self, rows: Iterable[Row]) -> None:
         """Give users the keys that their jobs have, on clusters that track them."""
-        keys = {(row["user"], row["wckey"].removeprefix("*")) for row in rows if row["wckey"]}
+        named = ((row["user"], row["wckey"].removeprefix("*")) for row in rows)
+        keys = {(user, key) for user, key in named if key}
         if not keys:
             return
         if "track_wckey" not in self._facts.store_flags:

@@ -471,6 +471,7 @@ def test_a_job_has_its_users_default_wckey() -> None:
     room = with_wckeys("associations\nTrackWCKey=yes")
     assert room.job().request.wckey == "*wb"
     assert room.job(wckey="other").request.wckey == "other"
+    assert room.job(BOB).request.wckey == "*"  # as in Slurm: none by default
     assert with_wckeys("associations").job().request.wckey == ""
 
 

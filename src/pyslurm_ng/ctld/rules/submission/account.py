@@ -84,12 +84,15 @@ def may_use_wckey(cluster: Cluster, user_name: str, wckey: str, conf: SlurmConf)
 
 
 def wckey_of(cluster: Cluster, request: JobRequest, context: Context) -> str:
-    """Return the wckey of a request; one that names none has its user's default, marked so."""
+    """Return the wckey of a request; one that names none has its user's default, marked so.
+
+    The mark alone, as in Slurm, says that its user has no default.
+    """
     conf = context.conf
     if request.wckey or not (conf.track_wckey or "wckeys" in enforced(conf)):
         return request.wckey
     user = cluster.users.get(context.caller.user_name)
-    return f"{DEFAULT_WCKEY}{user.default_wckey}" if user and user.default_wckey else ""
+    return f"{DEFAULT_WCKEY}{user.default_wckey if user else ''}"
 
 
 def _association(
