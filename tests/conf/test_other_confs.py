@@ -76,3 +76,12 @@ def test_a_file_with_a_password_is_private(tmp_path: Path) -> None:
         load_slurmdbd_conf(str(path))
     path.chmod(0o600)
     assert load_slurmdbd_conf(str(path)).storage_type == "accounting_storage/sqlite"
+
+
+@pytest.mark.parametrize("word", ["SSLCA=/ca.pem", "SSL_CA=", "SSL_CA"])
+def test_a_misspelt_word_about_the_database_is_named(word: str) -> None:
+    """By `slurmctld --check`, too: the connection would not be encrypted."""
+    line = "StorageType=accounting_storage/mysql\nStorageParameters=SSL_KEY=/key.pem,"
+    parse_slurmdbd_conf(f"{line}SOCKET=/run/db.sock\n")
+    with pytest.raises(ConfErrors, match=r":2: StorageParameters: '.*' is bad; allowed: SOCKET="):
+        parse_slurmdbd_conf(f"{line}{word}\n")

@@ -12,6 +12,9 @@ from pyslurm_ng.conf.schema import Table
 from pyslurm_ng.conf.tables.keys import SLURMDBD
 from pyslurm_ng.conf.tables.records import SlurmdbdParameters
 
+ENCRYPTION_WORDS = ("ssl_ca", "ssl_capath", "ssl_cert", "ssl_cipher", "ssl_key")
+"""Words of StorageParameters that encrypt the connection to the database."""
+STORAGE_WORDS = ("socket", *ENCRYPTION_WORDS)
 _TABLE = Table(SLURMDBD, "slurmdbd.conf")
 _REMOVED = {
     "archiveafter": "use the Purge keys",
@@ -82,6 +85,8 @@ def _build(text: ConfText) -> SlurmdbdConf:
     values["storage_user"] = values["storage_user"] or values["slurm_user"]
     if "CommunicationParameters" in given_entries:
         warnings += _unused_words(given_entries["CommunicationParameters"])
+    if "StorageParameters" in given_entries and values["storage_type"].endswith("/mysql"):
+        _check_storage_words(text, given_entries["StorageParameters"])
     raise_errors(text)
     return SlurmdbdConf(
         **values,
@@ -90,6 +95,15 @@ def _build(text: ConfText) -> SlurmdbdConf:
         given=frozenset(given_entries),
         warnings=warnings,
     )
+
+
+def _check_storage_words(text: ConfText, entry: Entry) -> None:
+    """Refuse a misspelt word: it would leave the connection to the database without encryption."""
+    for word in filter(None, (word.strip() for word in entry.value.split(","))):
+        name, _, value = word.partition("=")
+        if name.strip().lower() not in STORAGE_WORDS or not value.strip():
+            allowed = ", ".join(f"{known.upper()}=" for known in STORAGE_WORDS)
+            text.fail(entry, f"'{name.strip().lower()}' is bad; allowed: {allowed}")
 
 
 def _unused_words(entry: Entry) -> tuple[str, ...]:

@@ -22,7 +22,6 @@ from pyslurm_ng.daemon.options import complaint
 from pyslurm_ng.dbd.admin.change import RefusedError
 from pyslurm_ng.dbd.admin.qos import check_name
 from pyslurm_ng.dbd.database import mysql_url, sqlite_url
-from pyslurm_ng.dbd.private_connection import WORDS
 from pyslurm_ng.dbd.purge.rules import Policy, policy_of
 from pyslurm_ng.wire.identity import AltAuth
 
@@ -293,7 +292,7 @@ def _database_url(conf: SlurmdbdConf, shared: dict[str, str], path: str) -> sa.U
     """Return where accounting is kept.
 
     Raises:
-        BadOptions: no such kind of database, no place for its file, or an unknown parameter.
+        BadOptions: no such kind of database, or no place for its file.
     """
     kind = conf.storage_type.rpartition("/")[2]
     if kind == "sqlite":
@@ -312,11 +311,6 @@ def _database_url(conf: SlurmdbdConf, shared: dict[str, str], path: str) -> sa.U
         )
     words = (word.partition("=") for word in conf.storage_parameters)
     settings = {name.strip().lower(): value.strip() for name, _, value in words}
-    for name, value in settings.items():
-        if name not in ("socket", *WORDS) or not value:
-            # A misspelt word would leave the connection without encryption.
-            allowed = ", ".join(f"{option.upper()}=" for option in ("socket", *WORDS))
-            raise BadOptions(f"{path}: StorageParameters: '{name}' is bad; allowed: {allowed}")
     return mysql_url(
         conf.storage_host,
         conf.storage_port,

@@ -10,8 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-WORDS = ("ssl_ca", "ssl_capath", "ssl_cert", "ssl_cipher", "ssl_key")
-"""Words of StorageParameters that encrypt the connection to the database."""
+from pyslurm_ng.conf.slurmdbd_conf import ENCRYPTION_WORDS
 
 
 def check_tls(query: Mapping[str, Any]) -> None:
@@ -26,7 +25,7 @@ def check_tls(query: Mapping[str, Any]) -> None:
         OSError: with the word and its value as `filename`.
     """
     context = ssl.create_default_context()
-    ca, path, cert, cipher, key = (query.get(word) for word in WORDS)
+    ca, path, cert, cipher, key = (query.get(word) for word in ENCRYPTION_WORDS)
     if key and not cert:
         raise OSError(errno.EINVAL, "SSL_CERT must be given, too", f"SSL_KEY={key}")
     steps: tuple[tuple[str, str | None, Callable[[], object]], ...] = (
