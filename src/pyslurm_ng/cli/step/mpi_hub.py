@@ -44,6 +44,7 @@ class MpiHub:
         self._all = frozenset(range(node_count))
         self._rounds: dict[bytes, list[_Round]] = {}
         self._names: dict[bytes, bytes] = {}
+        self._published_bytes = 0
         self._ended: dict[int, int] = {}  # a rank that has ended, by node
 
     def take(self, node: int, body: bytes) -> "list[tuple[int, bytes]]":
@@ -119,16 +120,17 @@ class MpiHub:
         """Publish, look up or unpublish; return the answer."""
         name, status, data = fields["name"], 0, b""
         if fields["what"] == "publish":
-            size = sum(map(len, self._names.values())) + len(fields["data"])
+            size = self._published_bytes + len(fields["data"])
             is_full = len(self._names) >= _MOST_NAMES or size > _MOST_PUBLISHED_BYTES
             if name in self._names or is_full:
                 status = 1
             else:
                 self._names[name] = fields["data"]
+                self._published_bytes = size
         elif name not in self._names:
             status = 1
         elif fields["what"] == "unpublish":
-            del self._names[name]
+            self._published_bytes -= len(self._names.pop(name))
         else:
             data = self._names[name]
         return mpi_frames.frame(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyslurm_ng.d.stepd.x11_display import X11Display
 
 _CONNECT_S = 30.0
+_LINGER_S = 10.0
 
 
 class SrunSession:
@@ -78,6 +79,14 @@ class SrunSession:
             link.close()
             problem = link.problem or "no answer"
             raise CannotStart(SIGKILL, f"cannot connect to srun: {problem}")
+
+    def linger(self) -> None:
+        """Wait until srun has read all and hung up, for a moment: the step's end is on record."""
+        give_up = time.monotonic() + _LINGER_S
+        while self.link is not None and self.link.is_open and time.monotonic() < give_up:
+            self._loop.turn(1.0)
+        if self.link is not None:
+            self.link.close()
 
     # Messages to srun ----------------------------------------------------------------------------
 

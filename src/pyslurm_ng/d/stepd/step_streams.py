@@ -74,7 +74,7 @@ class SrunLink:
         self._hello = bytearray()
         self._unsent = bytearray()  # sent after that, once the peer is known to be srun
         self._waiting: list[Callable[[], None]] = []
-        self._is_paused = False
+        self._is_paused = self._is_finished = False
         self.problem = ""
         """Why there is no connection; the user sees this text."""
         self.is_connecting = True
@@ -136,7 +136,7 @@ class SrunLink:
 
     def send(self, frame: bytes) -> None:
         """Queue a frame; frames are sent as fast as srun reads them."""
-        if self._socket is None:
+        if self._socket is None or self._is_finished:
             return
         self._unsent += frame
         if not self.is_connecting:
@@ -150,7 +150,7 @@ class SrunLink:
         """Stop reading from srun while what it has sent cannot be passed on, or go on."""
         if self._is_paused != is_paused:
             self._is_paused = is_paused
-            if self._socket is not None and not self.is_connecting:
+            if self._socket is not None and not self.is_connecting and not self._is_finished:
                 self._watch()
 
     def close(self) -> None:
@@ -165,12 +165,21 @@ class SrunLink:
                 callback()
 
     def finish(self) -> None:
-        """Tell srun that nothing more comes, so that it closes the connection."""
-        if self._socket is not None:
-            try:
-                self._socket.shutdown(SHUT_WR)
-            except OSError:
-                return
+        """Tell srun that nothing more comes, so that it closes the connection.
+
+        Until it does, what it still sends is dropped: the kernel would answer a connection that is
+        closed with something unread by a reset, and srun would lose what it has not read yet.
+        """
+        if self._socket is None or self._is_finished:
+            return
+        self._is_finished, self._is_paused = True, False
+        self._unsent.clear()
+        try:
+            self._socket.shutdown(SHUT_WR)
+        except OSError:
+            self.close()
+        else:
+            self._loop.watch(self._socket.fileno(), select.POLLIN, self._on_ready)
 
     def _watch(self) -> None:
         assert self._socket is not None
@@ -194,6 +203,10 @@ class SrunLink:
             return
         except OSError:
             data = b""
+        if self._is_finished:
+            if not data:
+                self.close()
+            return
         is_good = False
         try:
             frames = self._frames.feed(data)

@@ -129,6 +129,7 @@ class Step:
         self._try(self._end_streams)
         self._finish()
         self._try(self._readers.linger)
+        self._try(self._srun.linger)
 
     @property
     def leaves_nothing(self) -> bool:
@@ -240,7 +241,6 @@ class Step:
             self._srun.mpi.close()
         if link is not None:
             link.finish()
-            link.close()
 
     def _check_memory(self) -> None:
         kills = self._processes.oom_kills()
