@@ -69,11 +69,14 @@ static int mix_file_facts(uint64_t *print, const char *path, int with_time)
 }
 
 /* A number for all that a child has of its server and cannot take over from us: the program,
- * groups, capabilities, namespaces, control groups, root directory and hard limits. A step's
+ * groups, capabilities, namespaces, control groups, root directory, hard limits, security label and
+ * who logged in: of two users who became root by sudo, each has a server of root's. A step's
  * commands have a server of their own, which ends with the step. */
 static int print_of_process(uint64_t *print)
 {
-    static const char *const variables[] = {"SLURM_JOB_ID", "SLURM_STEP_ID"};
+    static const char *const variables[] = {"SLURM_JOB_ID", "SLURM_STEP_ID", "SUDO_UID"};
+    static const char *const texts[] = {"/proc/self/loginuid", "/proc/self/attr/current",
+                                        "/proc/self/cgroup"};
     static const char *const same[] = {
         "/proc/self/ns/mnt", "/proc/self/ns/pid", "/proc/self/ns/net",    "/proc/self/ns/user",
         "/proc/self/ns/uts", "/proc/self/ns/ipc", "/proc/self/ns/cgroup", "/",
@@ -92,11 +95,16 @@ static int print_of_process(uint64_t *print)
     for (size_t i = 0; i < sizeof same / sizeof same[0]; i++)
         if (mix_file_facts(print, same[i], 0) != 0 && strcmp(same[i] + 14, "cgroup") != 0)
             return -1;
-    if ((fd = open("/proc/self/cgroup", O_RDONLY | O_CLOEXEC)) < 0)
-        return -1;
-    while ((size = read(fd, text, sizeof text)) > 0)
-        mix(print, text, size);
-    close(fd);
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        if ((fd = open(texts[i], O_RDONLY | O_CLOEXEC)) < 0) {
+            if (strcmp(texts[i], "/proc/self/cgroup") == 0)
+                return -1;
+            continue; /* a kernel without audit or without labels */
+        }
+        while ((size = read(fd, text, sizeof text)) > 0)
+            mix(print, text, size);
+        close(fd);
+    }
     count = getgroups(sizeof groups / sizeof groups[0], groups);
     if (count < 0)
         return -1;
@@ -112,6 +120,8 @@ static int print_of_process(uint64_t *print)
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
         if (getenv(variables[i]) != NULL)
             mix(print, getenv(variables[i]), strlen(getenv(variables[i])) + 1);
+        else
+            mix(print, "", 1);
     count = getgid();
     mix(print, &count, sizeof count);
     return 0;

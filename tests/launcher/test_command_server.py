@@ -151,6 +151,15 @@ def test_all_that_a_command_is_called_with_arrives(installed: Installation, tmp_
     assert shown("1") == shown("0")
 
 
+def test_two_users_who_became_one_have_servers_of_their_own(installed: Installation) -> None:
+    """Outside systemd two users of sudo have the same groups of everything else."""
+    installed.warm()
+    server = installed.server()
+    theirs = installed.run("parent", env=installed.environment(SUDO_UID="54321"))
+    assert int(theirs.stdout) != server
+    assert int(installed.run("parent").stdout) == server
+
+
 @pytest.mark.parametrize(
     "words",
     [("code", "0"), ("code", "3"), ("code", "255"), ("raise",), ("interrupt",), ("signal", "9"),
