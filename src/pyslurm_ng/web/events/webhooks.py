@@ -42,6 +42,7 @@ ANSWER_S = 10.0
 LEAST_SECRET_BYTES = 16
 _MOST_FILE_BYTES = 1 << 20
 _MOST_ANSWER_BYTES = 4096
+_MOST_HEADS = 8
 _PAUSE_S = 1.0
 _MOST_PAUSE_S = 300.0
 _BEGIN_PAUSE_S = 5.0
@@ -187,13 +188,14 @@ async def _answer(url: SplitResult, request: bytes) -> int:
     try:
         writer.write(request)
         await writer.drain()
-        while True:
+        for _ in range(_MOST_HEADS):
             head = await reader.readuntil(b"\r\n\r\n")
             known = _STATUS.match(head)
             if known is None:
                 raise ValueError("the answer is no HTTP/1.1")
             if known[1][0] != ord("1"):  # 100 and the like come before the answer
                 return int(known[1])
+        raise ValueError(f"{_MOST_HEADS} times 100 Continue or the like, and no answer")
     finally:
         writer.transport.abort()
 
