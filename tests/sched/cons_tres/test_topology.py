@@ -19,7 +19,9 @@ from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.states import NodeState
 from pyslurm_ng.model.topology import Block, Switch, Topology
 from pyslurm_ng.sched.backfill.planner import Planner
+from pyslurm_ng.sched.cons_tres.layouts import layout_of as numbered
 from pyslurm_ng.sched.cons_tres.topology import Layout, WantedNodes, bits, choose_shares
+from pyslurm_ng.sched.cons_tres.tree_layout import TreeLayout
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.model.clusters import START_US, conf_of, submit
@@ -60,7 +62,7 @@ def layout_of(topology: Topology, weights: tuple[int, ...] = ()) -> Layout:
         for unit in (*topology.switches, *topology.blocks)
         for node in unit.node_ids  # type: ignore[attr-defined]
     )
-    return Layout(topology, {node: node for node in range(total)}, weights)
+    return numbered(topology, {node: node for node in range(total)}, weights)
 
 
 def plain(topology: Topology) -> oracle.Tree:
@@ -155,7 +157,7 @@ def test_a_job_may_limit_its_leaf_switches() -> None:
 def test_trees_without_a_common_switch_do_not_share_a_job() -> None:
     """Nor do nodes outside of all switches and those inside."""
     parts = Topology("t", "tree", (Switch("a", 0, (0, 1)), Switch("b", 0, (2, 3))))
-    layout = Layout(parts, {node: node for node in range(6)})
+    layout = numbered(parts, {node: node for node in range(6)})
     assert layout.pick(0b111111, WantedNodes(3)) is None
     assert layout.pick(0b111101, WantedNodes(2)) is not None
     assert layout.pick(0b110101, WantedNodes(2)) == 0b110000
@@ -170,7 +172,7 @@ def test_spans_are_sets_of_nodes(units: list[set[int]], fits: set[int]) -> None:
     topology = Topology(
         "t", "tree", tuple(Switch(f"s{at}", 0, tuple(unit)) for at, unit in enumerate(units))
     )
-    layout = Layout(topology, {node: node for node in range(300)})
+    layout = numbered(topology, {node: node for node in range(300)})
     for unit, span in zip(units, layout.units, strict=False):
         known = {node for node in unit if node < 300}
         assert set(bits(span.part(mask(frozenset(fits))))) == known & fits
@@ -187,7 +189,7 @@ def test_a_job_of_one_node_takes_it_where_fewest_are_left(
 ) -> None:
     """The first such leaf, and its first node; nodes below no switch come last."""
     topology = tree_of(widths)
-    layout = Layout(topology, {node: node for node in range(301)})
+    layout = numbered(topology, {node: node for node in range(301)})
     free = set(range(301)) - fits if most_fit else fits
     leaves = [set(switch.node_ids) for switch in topology.switches if not switch.level]
     of_leaves = [leaf & free for leaf in leaves if leaf & free]
@@ -278,6 +280,7 @@ def test_the_kernel_places_wide_jobs_as_its_twin(
     """As many leaves, as low a switch."""
     topology, fits, count, _ = case
     layout, tree = layout_of(topology), plain(topology)
+    assert isinstance(layout, TreeLayout)
     total = len(layout.unit_of)
     count = max(2, count)
     grid = Grid([0, 10], [0] * total, 1, 1)

@@ -14,8 +14,9 @@ from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.model.topology import topology_of
 from pyslurm_ng.sched.cons_tres.free_node import FreeNode, empty_node, free_node
+from pyslurm_ng.sched.cons_tres.layouts import layouts_of
 from pyslurm_ng.sched.cons_tres.select import choose
-from pyslurm_ng.sched.cons_tres.topology import Layout, layouts_of
+from pyslurm_ng.sched.cons_tres.topology import Layout
 from pyslurm_ng.sched.demand import reason
 from pyslurm_ng.sched.demand.demand import Demand
 from pyslurm_ng.sched.demand.het import Part, choice

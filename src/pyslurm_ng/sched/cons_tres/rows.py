@@ -16,9 +16,10 @@ from pyslurm_ng.model.rows import Load, may_mix, row_count, rows_of
 from pyslurm_ng.sched.cons_tres.allot import allot
 from pyslurm_ng.sched.cons_tres.cores import usable_cores
 from pyslurm_ng.sched.cons_tres.free_node import FreeNode, free_node
+from pyslurm_ng.sched.cons_tres.layouts import layouts_of
 from pyslurm_ng.sched.cons_tres.select import choose
 from pyslurm_ng.sched.cons_tres.starting import start_of
-from pyslurm_ng.sched.cons_tres.topology import Layout, layouts_of
+from pyslurm_ng.sched.cons_tres.topology import Layout
 from pyslurm_ng.sched.demand.demand import Demand
 from pyslurm_ng.sched.frame import reserved
 from pyslurm_ng.sched.frame.job_records import Waiting

@@ -1,36 +1,30 @@
-"""Which nodes of those that fit lie well in the network: trees of switches, and blocks.
+"""Which nodes of those that fit lie well in the network.
 
 Nodes are numbered by position, those to prefer first, and sets of nodes are integers with a bit
-each: a switch with a thousand nodes is counted in a fraction of a microsecond.
-
-Tree: as few leaf switches as can be; among such choices those under the lowest switch, then under
-the one with the fewest free nodes. Block: nothing is split that fits a block; of blocks with room
-one with the lightest node, of these the one with the fewest free nodes, so that the largest ones
-stay whole (docs/algorithms.md, 6).
+each: a switch with a thousand nodes is counted in a fraction of a microsecond. Each kind of network
+has a `Layout` of its own; `layouts` makes them.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from pyslurm_ng._select import unit_counts
 from pyslurm_ng.model.node import NodeSpec
-from pyslurm_ng.model.partition import Partition
-from pyslurm_ng.model.topology import Topology, topology_of, units_in_order
+from pyslurm_ng.model.topology import Topology, units_in_order
 
 _MOST_SIZES = 64  # node counts to try for a job that leaves the choice
-_LOOSE = 1 << 30  # the level of nodes below no switch
 _DIGITS = b"01" + bytes(254)  # of binary numbers
 
 
 class WantedNodes(NamedTuple):
     """What a job asks of the network: so many nodes, `required` among them.
 
-    segment: nodes that may not be split over blocks; 0: the whole job is one.
+    segment: nodes that may not be split over blocks, rings or shapes; 0: the whole job is one.
     most_leaves: leaf switches it may use; 0: any.
     consolidates: all segments are in one block of the smallest planning size that holds them.
     spreads: no two segments are in one base block.
@@ -42,6 +36,11 @@ class WantedNodes(NamedTuple):
     most_leaves: int = 0
     consolidates: bool = False
     spreads: bool = False
+
+    @property
+    def part(self) -> int:
+        """How many nodes of it have to lie together."""
+        return self.segment if 0 < self.segment < self.nodes else self.nodes
 
 
 class Span(NamedTuple):
@@ -62,23 +61,21 @@ class Span(NamedTuple):
         return (nodes >> self.first & self.mask) << self.first
 
 
-class _Switch(NamedTuple):
-    level: int
-    nodes: Span
-    leaves: tuple[int, ...]
-
-
-class Layout:
+class Layout(ABC):
     """One topology over numbered nodes.
 
     Attributes:
-        kind: tree or block.
-        units: the nodes of each leaf switch or base block; nodes in none of them are one more.
+        kind: tree, block, ring or torus3d.
+        is_rigid: only some node counts are allowed, and jobs of one node are judged, too.
+        units: the nodes of each leaf switch, base block, ring or torus; nodes in none of them are
+            one more.
         unit_of: the unit of each position.
         widest: how many nodes the largest unit has.
         position: of each node id.
         groups: growing sets of nodes by weight.
     """
+
+    is_rigid = False
 
     def __init__(
         self, topology: Topology, position: Mapping[int, int], weights: Sequence[int] = ()
@@ -91,280 +88,35 @@ class Layout:
         """
         self.kind = topology.kind
         self.position = position
-        self.units = [_span(position, node_ids) for node_ids in units_in_order(topology)]
-        self._switches: list[_Switch] = []
-        self._sizes = topology.block_sizes
-        self._add_switches(topology)
+        self.units = [span_of(position, node_ids) for node_ids in units_in_order(topology)]
         unit_of = [-1] * len(position)
         for number, unit in enumerate(self.units):
             for at in bits(unit.mask):
                 unit_of[unit.first + at] = number
-        loose = _span_of([index for index, number in enumerate(unit_of) if number < 0])
+        loose = span_of_positions([index for index, number in enumerate(unit_of) if number < 0])
         self._loose = loose.mask << loose.first
         self.unit_of = [len(self.units) if number < 0 else number for number in unit_of]
         self.widest = max((unit.mask.bit_count() for unit in self.units), default=0)
         self._unit_of = array("i", self.unit_of).tobytes()
         if self._loose:
-            self._switches.append(_Switch(_LOOSE, loose, (len(self.units),)))
             self.units.append(loose)
-        self._turn = {  # the place of each leaf among the switches
-            switch.leaves[0]: turn for turn, switch in enumerate(self._switches) if not switch.level
-        }
         self.groups = weight_groups(weights)
-        self._levels: list[list[tuple[Span, range]]] = []
-        if self.kind == "block":
-            self._levels = [self._groups_of(level) for level in range(len(self._sizes) + 1)]
 
-    def _add_switches(self, topology: Topology) -> None:
-        leaf_at: dict[str, tuple[int, ...]] = {}
-        number_of = {unit: number for number, unit in enumerate(self.units)}
-        by_level = sorted(topology.switches, key=lambda switch: switch.level)
-        for switch in by_level:
-            span = _span(self.position, switch.node_ids)
-            if not switch.level:
-                number = number_of[span]
-                span = self.units[number]
-                leaf_at[switch.name] = (number,)
-            else:
-                leaf_at[switch.name] = tuple(
-                    leaf for child in switch.children for leaf in leaf_at[child]
-                )
-            self._switches.append(_Switch(switch.level, span, leaf_at[switch.name]))
+    @abstractmethod
+    def pick(self, fits: int, terms: WantedNodes) -> int | None:
+        """Return `terms.nodes` nodes out of `fits`, or None if they do not lie well enough."""
 
-    def trees(self) -> list[tuple[int, tuple[int, ...]]]:
-        """Return (level, units below) of every switch above the leaves, lowest first.
+    def may_have(self, terms: WantedNodes) -> bool:
+        """Return whether so many nodes can lie well at all, if all are free."""
+        return True
 
-        Units without nodes are left out: a reservation's view may have such.
-        """
-        return [
-            (switch.level, tuple(leaf for leaf in switch.leaves if self.units[leaf].mask))
-            for switch in self._switches
-            if 0 < switch.level < _LOOSE
-        ]
+    def turns(self, positions: Sequence[int]) -> Mapping[int, int] | Sequence[int]:
+        """Return, by position, what orders the nodes of a job; equals stay in cluster order."""
+        return self.unit_of
 
     def is_loose(self, unit: int) -> bool:
-        """Return whether a unit is that of the nodes below no switch."""
+        """Return whether a unit is that of the nodes in none."""
         return bool(self._loose) and unit == len(self.units) - 1
-
-    def pick(self, fits: int, terms: WantedNodes) -> int | None:
-        """Return `terms.nodes` nodes out of `fits`, or None if they do not lie well enough.
-
-        In a tree lighter nodes are tried alone before heavier ones are added to them. There a
-        weight counts more than the network: where lighter nodes are too few all of them are taken,
-        and only the rest is chosen among the next heavier ones (docs/algorithms.md, 6). Blocks are
-        weighed as wholes.
-        """
-        if terms.required & ~fits or terms.required.bit_count() > terms.nodes:
-            return None
-        if self.kind == "block":
-            return self._from_segments(fits, terms) if fits.bit_count() >= terms.nodes else None
-        scarce = 0
-        for group in self.groups:
-            lighter = fits & group | terms.required
-            if lighter.bit_count() >= terms.nodes:
-                chosen = self._with(scarce, lighter, terms) or self._from_tree(lighter, terms)
-                if chosen is not None:
-                    return chosen
-            if lighter == fits:
-                break
-            scarce = lighter
-        return None
-
-    def _with(self, scarce: int, fits: int, terms: WantedNodes) -> int | None:
-        """Pick all of some nodes, which are too few alone, and others beside them."""
-        required = terms.required | scarce
-        if required == terms.required or required.bit_count() > terms.nodes:
-            return None
-        return self._from_tree(fits, terms._replace(required=required))
-
-    def _from_segments(self, fits: int, terms: WantedNodes) -> int | None:
-        if not terms.segment or terms.segment >= terms.nodes:
-            return self._from_blocks(fits, terms.nodes, terms.required)
-        if not terms.consolidates:
-            return self._segments(fits, terms)
-        level = self._level_of(terms.nodes)
-        groups = [span.part(fits) for span, _ in self._levels[level]]
-        for free in sorted(groups, key=lambda free: (self._lightness(free), free.bit_count())):
-            if not terms.required & ~free and free.bit_count() >= terms.nodes:
-                chosen = self._segments(free, terms)
-                if chosen is not None:
-                    return chosen
-        return None
-
-    def _lightness(self, nodes: int) -> int:
-        """Return the place of the lightest of some nodes among the weights there are."""
-        return next((turn for turn, group in enumerate(self.groups) if nodes & group), 0)
-
-    def _level_of(self, nodes: int) -> int:
-        """Return the smallest planning size that holds so many nodes; beyond the last: all."""
-        sizes = self._sizes
-        return next((number for number, size in enumerate(sizes) if size >= nodes), len(sizes))
-
-    # Tree ---------------------------------------------------------------------------------------
-
-    def _from_tree(self, fits: int, terms: WantedNodes) -> int | None:
-        packed = fits.to_bytes(-(-fits.bit_length() // 8), "little")
-        counts = unit_counts(packed, self._unit_of, len(self.units))
-        if terms.nodes == 1 and not terms.required:
-            return self._alone(fits, counts)
-        if terms.nodes == 1:
-            return terms.required or self._from_tightest(fits, counts)
-        required_leaves = sorted({self.unit_of[position] for position in bits(terms.required)})
-        best: tuple[int, int, int] | None = None
-        within: tuple[int, ...] = ()
-        for switch in self._switches:
-            if switch.nodes.part(terms.required) != terms.required:
-                continue
-            total = sum(counts[leaf] for leaf in switch.leaves)
-            if total < terms.nodes:
-                continue
-            leaves = _fewest(counts, switch.leaves, required_leaves, terms.nodes)
-            if best is None or (leaves, switch.level, total) < best:
-                best, within = (leaves, switch.level, total), switch.leaves
-        if best is None or 0 < terms.most_leaves < best[0]:
-            return None
-        chosen, missing_count = terms.required, terms.nodes - terms.required.bit_count()
-        for leaf in required_leaves:
-            chosen, missing_count = _take(
-                self.units[leaf].part(fits) & ~chosen, chosen, missing_count
-            )
-        spare = [leaf for leaf in within if counts[leaf] and leaf not in required_leaves]
-        while missing_count:
-            enough = [leaf for leaf in spare if counts[leaf] >= missing_count]
-            if enough:
-                leaf = min(enough, key=lambda leaf: counts[leaf])
-            else:
-                leaf = max(spare, key=lambda leaf: counts[leaf])
-            spare.remove(leaf)
-            chosen, missing_count = _take(self.units[leaf].part(fits), chosen, missing_count)
-        return chosen
-
-    def _from_tightest(self, fits: int, counts: Sequence[int]) -> int:
-        """Return one node below the leaf switch with the fewest; below none only if need be."""
-        known = counts[:-1] if self._loose else counts
-        fewest = min(filter(None, known), default=counts[-1])
-        free = self.units[counts.index(fewest)].part(fits)
-        return free & -free
-
-    def _alone(self, fits: int, counts: Sequence[int]) -> int | None:
-        """Return the first node of the leaf where the fewest fit; of such leaves the first."""
-        leaves = counts[:-1] if self._loose else counts
-        least = min(filter(None, leaves), default=0)
-        if not least:
-            return fits & -fits or None  # of nodes below no switch
-        ways = [leaf for leaf, count in enumerate(leaves) if count == least]
-        leaf = min(ways, key=self._turn.__getitem__)
-        free = self.units[leaf].part(fits)
-        return free & -free
-
-    # Blocks -------------------------------------------------------------------------------------
-
-    def _segments(self, fits: int, terms: WantedNodes) -> int | None:
-        """Place segment by segment, those with required nodes first."""
-        size = terms.segment
-        if terms.nodes % size:
-            return None
-        chosen, required, closed = 0, terms.required, 0
-        for _ in range(terms.nodes // size):
-            own = 0
-            if required:
-                first = (required & -required).bit_length() - 1
-                beside = self.units[self.unit_of[first]].part(required)
-                own, _ = _take(beside, 0, size)
-                required &= ~own
-                if own & closed:
-                    return None
-            block_nodes = self._from_blocks(fits & ~chosen & ~required & ~closed, size, own)
-            if block_nodes is None:
-                return None
-            chosen |= block_nodes
-            if terms.spreads:
-                for number in {self.unit_of[position] for position in bits(block_nodes)}:
-                    unit = self.units[number]
-                    closed |= unit.mask << unit.first
-        return None if required else chosen
-
-    def _from_blocks(self, fits: int, nodes: int, required: int) -> int | None:
-        """Place nodes in one block of the smallest planning size that holds them."""
-        level = self._level_of(nodes)
-        best: tuple[int, int, int] | None = None
-        best_chosen: int | None = None
-        for number, (span, group) in enumerate(self._levels[level]):
-            total = span.count(fits)
-            if total < nodes or span.part(required) != required:
-                continue
-            weight = self._lightness(span.part(fits)) if len(self.groups) > 1 else 0
-            # Later ones on ties, as users of Slurm know it.
-            rank = (weight, total, -number)
-            if best is not None and rank >= best:
-                continue
-            chosen = self._inside(span.part(fits), group, level, nodes, required)
-            if chosen is not None:
-                best, best_chosen = rank, chosen
-        if best_chosen is None and self._loose and nodes == 1 and not required & ~self._loose:
-            loose = required or fits & self._loose
-            return loose & -loose if loose else None
-        return best_chosen
-
-    def _groups_of(self, level: int) -> list[tuple[Span, range]]:
-        """Return nodes and base blocks of every block of a planning size; beyond the last: all."""
-        blocks = len(self.units) - bool(self._loose)
-        step = blocks
-        if level < len(self._sizes):
-            step = self._sizes[level] // self._sizes[0]
-        groups = []
-        for first in range(0, blocks, step):
-            group = range(first, min(blocks, first + step))
-            units = [self.units[block] for block in group]
-            positions = [unit.first + position for unit in units for position in bits(unit.mask)]
-            groups.append((_span_of(positions), group))
-        return groups
-
-    def _inside(self, free: int, group: range, level: int, nodes: int, required: int) -> int | None:
-        """Fill blocks of the next smaller planning size, only as many as are needed."""
-        if not level:
-            return _take(free & ~required, required, nodes - required.bit_count())[0]
-        size = self._sizes[level - 1]
-        most = -(-nodes // size)
-        step = size // self._sizes[0]
-        smaller = self._levels[level - 1][group.start // step : -(-group.stop // step)]
-        parts = [(span.part(free), inner) for span, inner in smaller if span.count(free)]
-        required_parts = [part for part in parts if part[0] & required]
-        others = [part for part in parts if not part[0] & required]
-        if len(required_parts) > most:
-            return None
-        ways = (
-            _tight(others, required_parts, nodes, size),
-            required_parts + sorted(others, key=_size, reverse=True),
-        )
-        for order in ways:
-            chosen = self._fill(order[:most], level - 1, nodes, required)
-            if chosen is not None:
-                return chosen
-        return None
-
-    def _fill(
-        self, order: Sequence[tuple[int, range]], level: int, nodes: int, required: int
-    ) -> int | None:
-        """Take nodes from blocks in order; what a block has left over stays in few smaller ones."""
-        if sum(_size(part) for part in order) < nodes:
-            return None
-        chosen, missing_count = 0, nodes
-        still = required.bit_count()
-        for free, group in order:
-            own = required & free
-            still -= own.bit_count()
-            give = min(free.bit_count(), missing_count - still)
-            part: int | None = None
-            if give < free.bit_count():
-                part = self._inside(free, group, level, give, own)
-            if part is None:
-                part, _ = _take(free & ~own, own, give - own.bit_count())
-            chosen |= part
-            missing_count -= part.bit_count()
-            if not missing_count:
-                return chosen
-        return None
 
 
 def choose_shares(
@@ -396,6 +148,8 @@ def choose_shares(
     for count, amount in enumerate(amounts[:nodes_max], 1):
         total += amount
         if count < terms.nodes or total < tasks:
+            continue
+        if layout.is_rigid and not layout.may_have(terms._replace(nodes=count)):
             continue
         sizes += 1
         if sizes > _MOST_SIZES:
@@ -468,26 +222,6 @@ def _lightest(
     return None
 
 
-def layouts_of(
-    topologies: Sequence[Topology],
-    partitions: Iterable[Partition],
-    position: Mapping[int, int],
-    weights: Sequence[int] = (),
-) -> dict[str, Layout]:
-    """Return the layout of every partition that has a network model, by partition name."""
-    made: dict[str, Layout] = {}
-    layouts: dict[str, Layout] = {}
-    for partition in partitions:
-        topology = topology_of(topologies, partition)
-        if topology is None:
-            continue
-        layout = made.get(topology.name)
-        if layout is None:
-            layout = made[topology.name] = Layout(topology, position, weights)
-        layouts[partition.name] = layout
-    return layouts
-
-
 def unit_numbers(topology: Topology | None, specs: Sequence[NodeSpec | None]) -> list[int]:
     """Return for each node id the number of its leaf switch or block; loose nodes come last."""
     if topology is None:
@@ -508,12 +242,12 @@ def bits(mask: int) -> Iterator[int]:
         mask ^= low
 
 
-def _span(position: Mapping[int, int], node_ids: Iterable[int]) -> Span:
+def span_of(position: Mapping[int, int], node_ids: Iterable[int]) -> Span:
     # A node that is in no view of the cluster has no position: see `reservation_view`.
-    return _span_of([position[node_id] for node_id in node_ids if node_id in position])
+    return span_of_positions([position[node_id] for node_id in node_ids if node_id in position])
 
 
-def _span_of(positions: Sequence[int]) -> Span:
+def span_of_positions(positions: Sequence[int]) -> Span:
     first = min(positions, default=0)
     # Bit by bit, the integer would be made again each time.
     flags = bytearray(max(positions, default=-1) - first + 1)
@@ -532,23 +266,7 @@ def weight_groups(weights: Sequence[int]) -> list[int]:
     return groups
 
 
-def _fewest(
-    counts: Sequence[int], leaves: Sequence[int], required_leaves: Sequence[int], nodes: int
-) -> int:
-    """Return how many leaves it takes, those with required nodes among them."""
-    missing_count = nodes - sum(counts[leaf] for leaf in required_leaves)
-    used = len(required_leaves)
-    for count in sorted(
-        (counts[leaf] for leaf in leaves if leaf not in required_leaves), reverse=True
-    ):
-        if missing_count <= 0:
-            break
-        missing_count -= count
-        used += 1
-    return used
-
-
-def _take(free: int, chosen: int, missing_count: int) -> tuple[int, int]:
+def take(free: int, chosen: int, missing_count: int) -> tuple[int, int]:
     """Add up to `missing_count` first nodes of `free` to `chosen`; return how many still miss."""
     if free.bit_count() <= missing_count:
         return chosen | free, missing_count - free.bit_count()
@@ -558,26 +276,3 @@ def _take(free: int, chosen: int, missing_count: int) -> tuple[int, int]:
         free ^= low
         missing_count -= 1
     return chosen, 0
-
-
-def _size(part: tuple[int, range]) -> int:
-    return part[0].bit_count()
-
-
-def _tight(
-    others: Sequence[tuple[int, range]],
-    required_parts: Sequence[tuple[int, range]],
-    nodes: int,
-    size: int,
-) -> list[tuple[int, range]]:
-    """Return blocks by best fit: each the smallest that still gives a full share of the rest."""
-    order = list(required_parts)
-    missing_count = nodes - sum(map(_size, required_parts))
-    spare = sorted(others, key=_size)
-    while missing_count > 0 and spare:
-        share = min(missing_count, size)
-        best = next((part for part in spare if _size(part) >= share), spare[-1])
-        spare.remove(best)
-        order.append(best)
-        missing_count -= min(_size(best), share)
-    return order

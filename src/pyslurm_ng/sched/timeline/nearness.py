@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from pyslurm_ng.model.topology import topology_of
+from pyslurm_ng.sched.cons_tres.layouts import layouts_of
 from pyslurm_ng.sched.cons_tres.node_choice import Chooser, Picker, Plain, Ways, ways_of
 from pyslurm_ng.sched.cons_tres.select import wanted_nodes
 from pyslurm_ng.sched.cons_tres.topology import (
     Layout,
     WantedNodes,
-    layouts_of,
     unit_numbers,
     weight_groups,
 )
+from pyslurm_ng.sched.cons_tres.tree_layout import TreeLayout
 from pyslurm_ng.sched.demand.demand import Demand
 from pyslurm_ng.sched.frame.policy import Policy
 from pyslurm_ng.sched.frame.snapshot import Snapshot
@@ -39,14 +40,14 @@ class Nearness:
         topologies, partitions = snapshot.topologies, snapshot.partitions
         weights = [snapshot.weights[node_id] for node_id in hardware.order]
         self.plain = Plain(hardware.position, weight_groups(weights))
-        self.tree: Layout | None = None  # for the kernel
+        self.tree: TreeLayout | None = None  # for the kernel
         self._hardware = hardware
         self._layouts = layouts_of(topologies, partitions.values(), hardware.position, weights)
         layouts = {id(layout): layout for layout in self._layouts.values()}
         weigh_alike = len(set(weights)) <= 1
         if weigh_alike and len(layouts) == 1 and len(self._layouts) == len(partitions):
             layout = next(iter(layouts.values()))
-            self.tree = layout if layout.kind == "tree" else None
+            self.tree = layout if isinstance(layout, TreeLayout) else None
         self._ways: dict[tuple[Way, ...], list[Ways]] = {}
         self._busy = 0
         self._packs_serial = False
@@ -95,7 +96,7 @@ class Nearness:
         if self.is_picky(demand) or self._plans_on_busy or self._goes_last(demand):
             return True
         layout = self.layout(demand)
-        if layout is None or nodes == 1:
+        if layout is None or (nodes == 1 and not layout.is_rigid):
             return False
         return layout is not self.tree or bool(need.switches or need.required_nodes)
 
@@ -146,7 +147,10 @@ class Nearness:
         """Return whether a job is to have the last node that fits: those of one CPU, if any."""
         need = demand.need
         is_serial = self._packs_serial and need.tasks * need.cpus_per_task == 1
-        return is_serial and need.nodes_max == 1 and not self.is_picky(demand)
+        if not is_serial or need.nodes_max > 1 or self.is_picky(demand):
+            return False
+        layout = self.layout(demand)
+        return layout is None or not layout.is_rigid
 
 
 def _busy_first(picker: Picker, fits: int, busy: int, terms: WantedNodes) -> int | None:

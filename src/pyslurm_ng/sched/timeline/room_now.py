@@ -14,8 +14,9 @@ from pyslurm_ng.model.reservation import WHOLE, NodePart
 from pyslurm_ng.sched.cons_tres.allot import allot
 from pyslurm_ng.sched.cons_tres.free_node import FreeNode
 from pyslurm_ng.sched.cons_tres.hidden_parts import hide
+from pyslurm_ng.sched.cons_tres.layouts import layouts_of
 from pyslurm_ng.sched.cons_tres.select import choose
-from pyslurm_ng.sched.cons_tres.topology import Layout, layouts_of
+from pyslurm_ng.sched.cons_tres.topology import Layout
 from pyslurm_ng.sched.demand.demand import Demand, Entry
 from pyslurm_ng.sched.frame.plan import PastPromises, PlannedNodes
 from pyslurm_ng.sched.frame.reserved import OUTSIDE, kept_parts

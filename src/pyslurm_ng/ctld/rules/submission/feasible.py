@@ -14,8 +14,9 @@ from pyslurm_ng.model.states import NodeState
 from pyslurm_ng.sched.cons_tres.fit import has_shape
 from pyslurm_ng.sched.cons_tres.free_node import FreeNode, empty_node
 from pyslurm_ng.sched.cons_tres.hidden_parts import hide
+from pyslurm_ng.sched.cons_tres.layouts import layouts_of
 from pyslurm_ng.sched.cons_tres.select import choose, wanted_nodes
-from pyslurm_ng.sched.cons_tres.topology import Layout, layouts_of
+from pyslurm_ng.sched.cons_tres.topology import Layout
 from pyslurm_ng.sched.frame.answers import answers
 from pyslurm_ng.sched.request.features import least_nodes, suits
 from pyslurm_ng.sched.request.need import Need, Selection, need_of, placing, width_of
