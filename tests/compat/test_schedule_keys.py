@@ -125,11 +125,11 @@ def test_block_sizes(sizes: str, starts: bool) -> None:
 
 
 def test_topology_plugin(tmp_path: Path) -> None:
-    """topology/flat does not read topology.conf, topology/tree and topology/block use it."""
+    """topology/flat does not read topology.conf, the others use it."""
     path = tmp_path / "slurm.conf"
     leaves = {}
-    for plugin in ("flat", "tree", "block"):
-        unit = "Block" if plugin == "block" else "Switch"
+    for plugin in ("flat", "tree", "block", "ring"):
+        unit = {"block": "Block", "ring": "Ring"}.get(plugin, "Switch")
         (tmp_path / "topology.conf").write_text(
             f"{unit}Name=s1 Nodes=n[1-2]\n{unit}Name=s2 Nodes=n[3-4]"
         )
@@ -144,7 +144,7 @@ def test_topology_plugin(tmp_path: Path) -> None:
             for topology in cluster.topologies
             for part in (*topology.switches, *topology.blocks)
         ]
-    assert leaves == {"flat": [], "tree": ["s1", "s2"], "block": ["s1", "s2"]}
+    assert leaves == {"flat": [], **{key: ["s1", "s2"] for key in ("tree", "block", "ring")}}
 
 
 # Selection ---------------------------------------------------------------------------------------

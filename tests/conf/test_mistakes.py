@@ -92,7 +92,7 @@ def test_a_topology_of_another_kind_names_its_first_line(tmp_path: Path) -> None
         ("JobAcctGatherFrequency=30", []),
         (
             "NodeName=n[1-2] Topology=t:s",
-            ["Topology=t:s of n[1-2]: no topology has such a switch or block"],
+            ["Topology=t:s of n[1-2]: no topology has such a switch, block, ring or torus"],
         ),
         (
             "PartitionName=p Nodes=n1 AllowGroups=no-such-group,ALL",

@@ -45,10 +45,9 @@ def test_topologies_are_read_as_files_of_their_own() -> None:
     [
         ({}, "expected a list of topologies"),
         ([{"tree": TREE}], "entry 1: topology: expected its name"),
-        ([{"topology": "a"}], "topology a: expected one of flat, tree, block"),
+        ([{"topology": "a"}], "topology a: expected one of flat, tree, block, ring, torus3d"),
         ([{"topology": "a", "tree": TREE, "block": BLOCK}],
-         "topology a: expected one of flat, tree, block"),
-        ([{"topology": "a", "ring": {"rings": []}}], "topology a: ring is not supported yet"),
+         "topology a: expected one of flat, tree, block, ring, torus3d"),
         ([{"topology": "a", "tre": TREE}], "topology a: tre is not known here"),
         ([{"topology": "a", "flat": True}] * 2, "topology a: is there twice"),
         ([{"topology": "a", "tree": {"switches": [{"switch": "s", "node": "n1"}]}}],
@@ -164,3 +163,106 @@ def test_a_bad_network_is_refused_with_its_line(tmp_path: Path, text: str, expec
     path = tmp_path / "topology.yaml"
     path.write_text(text)
     assert str(file_errors(str(path), NODES)[0]).startswith(f"{path}:{expected}")
+
+
+def xyz(x: int, y: int, z: int) -> dict[str, int]:
+    """Return three lengths as a topology.yaml has them."""
+    return {"x": x, "y": y, "z": z}
+
+
+def torus(**changes: Any) -> list[dict[str, Any]]:
+    """Return a topology of one torus of four nodes."""
+    body: dict[str, Any] = {
+        "name": "t1",
+        "dims": xyz(2, 2, 1),
+        "nodes": "n[1-4]",
+        "placements": [{"dims": xyz(2, 1, 1)}],
+        **changes,
+    }
+    body = {key: value for key, value in body.items() if value is not None}
+    return [{"topology": "a", "torus3d": {"toruses": [body]}}]
+
+
+def test_rings_keep_the_order_of_their_nodes() -> None:
+    """Neighbours in the list are neighbours on the ring."""
+    (ring,) = topologies_of(
+        [
+            {
+                "topology": "a",
+                "ring": {"rings": [{"ring": "r1", "nodes": "n3,n[1-2]"}, {"ring": "r2"}]},
+            }
+        ],
+        "topology.yaml",
+        NODES,
+    )
+    assert ring.kind == "ring"
+    assert [(unit.name, unit.node_names) for unit in ring.blocks] == [
+        ("r1", ("n3", "n1", "n2")),
+        ("r2", ()),
+    ]
+
+
+def test_a_torus_has_nodes_or_regions_and_shapes() -> None:
+    """Shapes lie side by side unless a grid is given."""
+    regions = [
+        {"anchor": xyz(0, 1, 0), "dims": xyz(2, 1, 1), "nodes": "n[1-2]"},
+        {"anchor": xyz(1, 0, 0), "dims": xyz(1, 1, 1), "nodes": "n3"},
+    ]
+    grid = {"dims": xyz(2, 2, 1), "anchor_seed": xyz(1, 0, 0), "anchor_spacing": xyz(2, 1, 1)}
+    (plain,) = topologies_of(torus(), "topology.yaml", NODES)
+    (parts,) = topologies_of(
+        torus(nodes=None, regions=regions, placements=[grid]), "topology.yaml", NODES
+    )
+    assert plain.kind == "torus3d"
+    assert plain.toruses[0].placements == (((2, 1, 1), (0, 0, 0), (2, 1, 1)),)
+    assert [region.node_names for region in parts.toruses[0].regions] == [("n1", "n2"), ("n3",)]
+    assert parts.toruses[0].placements == (((2, 2, 1), (1, 0, 0), (2, 1, 1)),)
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ([{"topology": "a", "torus3d": {"tori": []}}], "torus3d: needs toruses"),
+        ([{"topology": "a", "torus3d": {"toruses": 7}}], "toruses: expected a list"),
+        (torus(name=None), "name: expected a name or a list of hosts"),
+        (torus(color=1), "toruses: each entry has name, dims, nodes, regions, placements"),
+        (torus(dims=[2, 2, 1]), "torus t1: dims: expected x, y and z"),
+        (torus(dims=xyz(2, 0, 1)), "torus t1: dims: y: expected a number from 1 to 65536"),
+        (torus(dims=xyz(65536, 2, 1)), "torus t1: dims: at most 65536 cells are allowed"),
+        (torus(nodes="n[1-3]"), "torus t1: nodes: 4 cells need as many nodes, not 3"),
+        (torus(nodes="n[1-3],n1"), "torus t1: nodes: a node is named twice"),
+        (torus(nodes="n[1-3],z1"), "no NodeName line of slurm.conf has z1"),
+        (torus(nodes=None), "torus t1: expected either nodes or regions"),
+        (torus(regions=[]), "torus t1: expected either nodes or regions"),
+        (torus(placements=[]), "torus t1: placements: expected at least one, or no job could run"),
+        (torus(placements=[{"dims": xyz(2, 1, 1)}] * 65),
+         "torus t1: placements: at most 64 are allowed"),
+        (torus(placements=[{"dims": xyz(3, 1, 1)}]),
+         "torus t1: placement 1: dims: x: expected a number from 1 to 2"),
+        (torus(placements=[{"dims": xyz(1, 1, 1), "anchor_seed": xyz(0, 2, 0)}]),
+         "torus t1: placement 1: anchor_seed: y: expected a number from 0 to 1"),
+        (torus(placements=[{"dims": xyz(1, 1, 1), "anchor_spacing": xyz(0, 1, 1)}]),
+         "torus t1: placement 1: anchor_spacing: x: expected a number from 1 to 2"),
+        (torus(nodes=None, regions=[
+            {"anchor": xyz(0, 0, 0), "dims": xyz(2, 1, 1), "nodes": "n[1-2]"},
+            {"anchor": xyz(1, 0, 0), "dims": xyz(1, 1, 1), "nodes": "n3"}]),
+         "torus t1: cell x=1 y=0 z=0 is in two regions"),
+        (torus(nodes=None, regions=[
+            {"anchor": xyz(0, 0, 0), "dims": xyz(1, 1, 1), "nodes": "n1"},
+            {"anchor": xyz(1, 0, 0), "dims": xyz(1, 1, 1), "nodes": "n1"}]),
+         "torus t1: node n1 is in two regions"),
+        ([{"topology": "a", "ring": {"rings": [{"ring": "r", "nodes": "n[1-17]"}]}}],
+         "a ring has at most 16 nodes, not 17"),
+        ([{"topology": "a", "ring": {"rings": [{"ring": "r", "nodes": "n1"},
+                                               {"ring": "q", "nodes": "n1"}]}}],
+         "node n1 is already in r of line 1"),
+        ([{"topology": "a", "ring": {"rings": [], "block_sizes": [2]}}], "ring: expected rings"),
+    ],
+)  # fmt: skip
+def test_wrong_rings_and_tori_are_named(content: Any, text: str) -> None:
+    """One line, with the topology, the torus, and the place in it."""
+    names = tuple(f"n{number}" for number in range(1, 20))
+    with pytest.raises(ConfErrors) as caught:
+        topologies_of(content, "topology.yaml", names)
+    (error,) = caught.value.errors
+    assert str(error) == f"topology.yaml: topology a: {text}"

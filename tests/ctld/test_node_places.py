@@ -19,7 +19,14 @@ from pyslurm_ng.d.__main__ import main, topology_of
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.node import NodeFacts
-from pyslurm_ng.model.topology import Block, Switch, Topology, placed, units_in_order
+from pyslurm_ng.model.topology import (
+    Block,
+    Switch,
+    Topology,
+    are_places,
+    placed,
+    units_in_order,
+)
 from pyslurm_ng.wire.query_messages import ConfigText, ShowTopology, UpdateNodes
 from tests.model.clusters import FOUR_NODES, START_US, conf_of
 
@@ -216,3 +223,57 @@ def test_a_node_is_made_or_taken(capsys: pytest.CaptureFixture[str]) -> None:
     """-Z makes a node that slurm.conf lacks, -F takes one that it has."""
     assert main(["-Z", "-Ffast"]) == 1
     assert capsys.readouterr().err == "slurmd: error: -F and -Z exclude each other\n"
+
+
+def test_nodes_of_rings_and_tori_keep_their_places() -> None:
+    """A node that leaves a ring comes back between its ends; in a torus its cell waits for it."""
+    cell = {"x": 1, "y": 1, "z": 1}
+    content: list[dict[str, Any]] = [
+        {
+            "topology": "net",
+            "ring": {"rings": [{"ring": "r1", "nodes": "n[3,1,2]"}, {"ring": "r2"}]},
+        },
+        {
+            "topology": "pod",
+            "torus3d": {
+                "toruses": [
+                    {
+                        "name": "t1",
+                        "dims": {"x": 3, "y": 1, "z": 1},
+                        "nodes": "n[1-3]",
+                        "placements": [{"dims": cell}],
+                    }
+                ]
+            },
+        },
+    ]
+    cluster = Cluster()
+    topologies = topologies_of(content, "topology.yaml", NAMES)
+    apply_all(cluster, configure(cluster, conf_of(), START_US, topologies))
+
+    def units() -> list[list[str]]:
+        return [
+            cluster.node_names(list(unit))
+            for topology in cluster.topologies
+            for unit in units_in_order(topology)
+        ]
+
+    assert units() == [["n3", "n1", "n2"], [], ["n1", "n2", "n3"]]
+    assert update(cluster, "n1", "net:r1,pod:t1") is None  # where it is already
+    assert units() == [["n3", "n1", "n2"], [], ["n1", "n2", "n3"]]
+    assert update(cluster, "n1", "net:r2") is None
+    assert units() == [["n3", "n2"], ["n1"], ["n2", "n3"]]
+    assert update(cluster, "n1", "net:r1,pod:t1") is None
+    assert units() == [["n3", "n2", "n1"], [], ["n1", "n2", "n3"]]
+    assert isinstance(update(cluster, "n4", "pod:t1"), Reject)  # it has no cell there
+    assert isinstance(update(cluster, "n1", "pod:t1:0"), Reject)
+    assert isinstance(update(cluster, "n1", "net:r3"), Reject)
+
+
+def test_a_ring_has_at_most_sixteen_nodes() -> None:
+    """The seventeenth is refused; those that are in it may say so again."""
+    ring = Topology("net", "ring", (), (Block("r1", tuple(range(16))),))
+    assert not are_places([ring], "net:r1", [16])
+    assert are_places([ring], "net:r1", [3])
+    (moved,) = placed([ring], {16: "net:r1", 3: ""})
+    assert units_in_order(moved) == [(*range(3), *range(4, 17))]

@@ -19,6 +19,21 @@ from tests.model.clusters import START_US, conf_of
 
 TREE = "SwitchName=s1 Nodes=n[1-2]\nSwitchName=s2 Nodes=n[3-4]\nSwitchName=top Switches=s[1-2]\n"
 BLOCKS = "BlockName=b1 Nodes=n[1-2]\nBlockName=b2 Nodes=n[3-4]\nBlockSizes=2,4\n"
+RINGS = "RingName=r1 Nodes=n[3,1-2]\nRingName=r2 Nodes=n4\n"
+TORUS = """
+- topology: pod
+  cluster_default: true
+  torus3d:
+    toruses:
+      - name: t1
+        dims: {x: 2, y: 1, z: 2}
+        nodes: n[4,2-3,1]
+        placements:
+          - dims: {x: 2, y: 1, z: 1}
+          - dims: {x: 2, y: 1, z: 2}
+            anchor_seed: {x: 1, y: 0, z: 0}
+            anchor_spacing: {x: 1, y: 1, z: 2}
+"""
 
 
 def cluster_with(text: str) -> Cluster:
@@ -85,7 +100,7 @@ def test_the_topology_survives_a_checkpoint() -> None:
     assert Cluster.from_bytes(cluster.to_bytes()).topologies == cluster.topologies
 
 
-@pytest.mark.parametrize("text", [TREE, BLOCKS, ""])
+@pytest.mark.parametrize("text", [TREE, BLOCKS, RINGS, ""])
 def test_the_topology_is_shown_as_a_file_with_the_same_content(text: str, tmp_path: Path) -> None:
     """Whatever kind of file it came from."""
     cluster = cluster_with(text)
@@ -106,3 +121,41 @@ def test_a_flat_topology_is_shown_with_every_kind_empty() -> None:
     assert answer.lines[4:] == [
         "  block: {}", "  flat: {}", "  ring: {}", "  torus3d: {}", "  tree: {}", "...",
     ]  # fmt: skip
+
+
+def torus_cluster(tmp_path: Path, text: str = TORUS) -> Cluster:
+    """Return a cluster of four nodes with a torus."""
+    path = tmp_path / "topology.yaml"
+    path.write_text(text)
+    cluster = Cluster()
+    apply_all(cluster, configure(cluster, conf_of(), START_US, list(load_topology_yaml(str(path)))))
+    return cluster
+
+
+def test_rings_are_shown_in_their_order() -> None:
+    """Neighbours stand side by side."""
+    cluster = cluster_with(RINGS)
+    assert lines(cluster) == [
+        "RingName=r1 RingIndex=0 Nodes=n[3,1-2] RingSize=3",
+        "RingName=r2 RingIndex=1 Nodes=n4 RingSize=1",
+    ]
+    assert lines(cluster, node="n4") == lines(cluster, unit="r2")
+
+
+def test_a_torus_is_shown_and_its_file_is_the_same_again(tmp_path: Path) -> None:
+    """With the shapes that jobs may have; nodes in the order of their cells."""
+    cluster = torus_cluster(tmp_path)
+    assert lines(cluster, node="n2") == [
+        "TorusName=t1 TorusIndex=0 Dims=2x1x2 Nodes=n[1-4] Placements=2x1x1,2x1x2"
+    ]
+    assert addresses_of(cluster.topologies[0], cluster, [1]) == (("t1.n2",), "torus.node")
+    assert Cluster.from_bytes(cluster.to_bytes()).topologies == cluster.topologies
+    regions = """        regions:
+          - {anchor: {x: 1, y: 0, z: 0}, dims: {x: 1, y: 1, z: 2}, nodes: "n[3,1]"}
+"""
+    for text in (TORUS, TORUS.replace("        nodes: n[4,2-3,1]\n", regions)):
+        cluster = torus_cluster(tmp_path, text)
+        answer = topology_lines(cluster, ShowTopology(as_yaml=True))
+        assert isinstance(answer, ConfigText)
+        again = torus_cluster(tmp_path, "\n".join(answer.lines))
+        assert again.topologies == cluster.topologies

@@ -191,6 +191,8 @@ SIGNAL_NODE_FAIL = 1 << 6
 SIGNAL_REQUEUED = 1 << 7
 SIGNAL_RESERVATION = 1 << 8  # with SIGNAL_TIME_LIMIT: the limit was the reservation's end
 
+MOST_OF_RING = 16  # nodes of a ring of topology/ring, as in Slurm
+
 # Bits of a node's report that a step has ended there.
 END_OUT_OF_MEMORY = 1 << 0  # the kernel (or OverMemoryKill) killed a task for its memory
 END_CLEAN = 1 << 1  # nothing of the job is left on this node

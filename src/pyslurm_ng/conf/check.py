@@ -33,6 +33,8 @@ from pyslurm_ng.conf.slurm_conf import (
     read_slurm_conf,
 )
 
+_WITH_FILE = ("topology/tree", "topology/block", "topology/ring")  # TopologyPlugin
+
 
 def check(path: str) -> list[str]:
     """Return a line for each problem of a slurm.conf and of the files beside it; [] if all is well.
@@ -118,10 +120,11 @@ def neighbour_warnings(conf: SlurmConf) -> list[str]:
 def _unknown_units(
     conf: SlurmConf, topologies: tuple[topology_conf.TopologyConf, ...]
 ) -> list[str]:
-    """Return a line for each Topology= of a node without effect: it names no switch or block."""
+    """Return a line for each Topology= of a node without effect: it names no unit."""
     units = {
         topology.name: {switch.name for switch in topology.switches}
         | {block.name for block in topology.blocks}
+        | {torus.name for torus in topology.toruses}
         for topology in topologies
     }
     names: dict[tuple[str, int, str], list[str]] = {}
@@ -132,7 +135,7 @@ def _unknown_units(
                 names.setdefault((node.file, node.line, pair), []).append(node.name)
     return [
         f"{file}:{line}: Topology={pair} of {fold(node_names)}: "
-        "no topology has such a switch or block"
+        "no topology has such a switch, block, ring or torus"
         for (file, line, pair), node_names in names.items()
     ]
 
@@ -231,7 +234,7 @@ def _neighbours(path: str, conf: SlurmConf | None) -> list[ConfError]:
     elif os.path.exists(topology):
         problems = topology_conf.file_errors(topology, names)
         problems += _topology_kind(topology, conf)
-    elif conf is not None and conf.topology_plugin in ("topology/tree", "topology/block"):
+    elif conf is not None and conf.topology_plugin in _WITH_FILE:
         problem = f"TopologyPlugin={conf.topology_plugin} needs this file"
         problems = [ConfError(topology, 0, "", problem)]
     errors += problems or _topology_errors(yaml, conf)

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pyslurm_ng.base.hostlist import HostlistError, expand, fold
+from pyslurm_ng.base.numbers import MOST_OF_RING
 from pyslurm_ng.base.units import plural
 from pyslurm_ng.conf.lexer import ConfError, ConfErrors, ConfText, Entry, parse_text, read_conf
 from pyslurm_ng.conf.schema import Table, read_line
 from pyslurm_ng.conf.tables.keys import TOPOLOGY
+from pyslurm_ng.conf.torus_conf import TorusConf
 
 _TABLE = Table(TOPOLOGY, "topology.conf")
 ONLY_NAME = "default"  # the name of the one network of a topology.conf
@@ -41,7 +43,7 @@ class BlockConf(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopologyConf:
-    """A whole topology.conf; `kind` is tree, block, ring or flat (nothing in the file).
+    """A whole topology.conf; `kind` is tree, block, ring or flat (nothing in the file), or torus3d.
 
     `line` is the first that names a switch, block or ring; 0 if none does.
 
@@ -58,6 +60,7 @@ class TopologyConf:
     is_default: bool = True
     warnings: tuple[str, ...] = ()
     line: int = 0
+    toruses: tuple[TorusConf, ...] = ()
 
 
 def load_topology_conf(path: str, node_names: tuple[str, ...] | None = None) -> TopologyConf:
@@ -319,6 +322,8 @@ def _blocks(
         else:
             members = _members(text, entry, values["nodes"], known, owners, may_be_empty)
             blocks.append(BlockConf(name, members, entry.line))
+            if entry.key.lower() == "ringname" and len(members) > MOST_OF_RING:
+                text.fail(entry, f"a ring has at most {MOST_OF_RING} nodes, not {len(members)}")
     return tuple(blocks)
 
 

@@ -7,15 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from pyslurm_ng.conf.lexer import ConfError, ConfErrors
 from pyslurm_ng.conf.topology_conf import TopologyConf, parse_topology_conf
-from pyslurm_ng.conf.yaml_text import load_yaml
+from pyslurm_ng.conf.torus_conf import read_toruses
+from pyslurm_ng.conf.yaml_text import Origin, load_yaml
 
-_KINDS = ("flat", "tree", "block")
-_NOT_YET = ("ring", "torus3d")
-_NAME_OF = {"tree": "switch", "block": "block"}
+_KINDS = ("flat", "tree", "block", "ring", "torus3d")
+_LISTS = {"tree": "switches", "block": "blocks", "ring": "rings"}  # what is below a kind
+_NAME_OF = {"tree": "switch", "block": "block", "ring": "ring"}
+# The same words in a topology.conf.
+_WORDS = {
+    "tree": {"switch": "SwitchName", "children": "Switches", "nodes": "Nodes"},
+    "block": {"block": "BlockName", "nodes": "Nodes"},
+    "ring": {"ring": "RingName", "nodes": "Nodes"},
+}
 
 
 def load_topology_yaml(
@@ -28,26 +35,6 @@ def load_topology_yaml(
     """
     content, lines = load_yaml(path)
     return topologies_of(content, path, node_names, lines)
-
-
-class _Origin(NamedTuple):
-    """Where a topology is written: its file, its name for messages, and the lines of its maps."""
-
-    path: str
-    lead: str
-    lines: Mapping[int, int]
-
-    def failure(self, unit: Any, text: str) -> ConfErrors:
-        """Return an exception with one error about a map."""
-        return ConfErrors([self.error(self.line(unit), text)])
-
-    def error(self, line: int, text: str) -> ConfError:
-        """Return an error about one line of the file."""
-        return ConfError(self.path, line, "", f"{self.lead}{text}")
-
-    def line(self, unit: Any) -> int:
-        """Return the line in which a map begins; 0 if it is not known."""
-        return self.lines.get(id(unit), 0)
 
 
 def topologies_of(
@@ -64,7 +51,7 @@ def topologies_of(
     Raises:
         ConfErrors: with the problems of every topology.
     """
-    whole = _Origin(path, "", lines or {})
+    whole = Origin(path, "", lines or {})
     if not isinstance(content, list) or not content:
         raise whole.failure(content, "expected a list of topologies")
     topologies: list[TopologyConf] = []
@@ -97,16 +84,11 @@ def file_errors(path: str, node_names: tuple[str, ...] | None) -> list[ConfError
 
 
 def _topology(
-    name: str, unit: dict[str, Any], where: _Origin, node_names: tuple[str, ...] | None
+    name: str, unit: dict[str, Any], where: Origin, node_names: tuple[str, ...] | None
 ) -> TopologyConf:
-    unknown = [
-        key
-        for key, value in unit.items()
-        if key not in ("topology", "cluster_default", *_KINDS) and (value or key not in _NOT_YET)
-    ]
+    unknown = [key for key in unit if key not in ("topology", "cluster_default", *_KINDS)]
     if unknown:
-        problem = "is not supported yet" if unknown[0] in _NOT_YET else "is not known here"
-        raise where.failure(unit, f"{unknown[0]} {problem}")
+        raise where.failure(unit, f"{unknown[0]} is not known here")
     # The output of `scontrol show topoconf` has an empty map for each kind that is not used.
     kinds = [kind for kind in _KINDS if unit.get(kind)] or [key for key in _KINDS if key in unit]
     if not kinds or (len(kinds) > 1 and any(unit[kind] for kind in kinds)):
@@ -114,7 +96,7 @@ def _topology(
     kind, is_default = kinds[0], unit.get("cluster_default", False)
     if not isinstance(is_default, bool):
         raise where.failure(unit, "cluster_default: expected true or false")
-    lines = [] if kind == "flat" else _lines(kind, unit, where)
+    lines = _lines(kind, unit, where) if kind in _LISTS else []
     text = "".join(f"{line}\n" for line, _ in lines)
     try:
         conf = parse_topology_conf(text, node_names, where.path, may_be_empty=True)
@@ -122,19 +104,15 @@ def _topology(
         raise ConfErrors(
             [where.error(lines[error.line - 1][1], error.text) for error in problems.errors]
         ) from None
-    return replace(conf, kind=kind, name=name, is_default=is_default)
+    toruses = read_toruses(unit[kind], unit, where, node_names) if kind == "torus3d" else ()
+    return replace(conf, kind=kind, name=name, is_default=is_default, toruses=toruses)
 
 
-def _lines(kind: str, content: dict[str, Any], location: _Origin) -> list[tuple[str, int]]:
+def _lines(kind: str, content: dict[str, Any], location: Origin) -> list[tuple[str, int]]:
     """Return the same as lines of a topology.conf, each with its line of the YAML file."""
     body = content[kind]
-    plural = "switches" if kind == "tree" else "blocks"
-    names = (
-        {"switch": "SwitchName", "children": "Switches", "nodes": "Nodes"}
-        if kind == "tree"
-        else {"block": "BlockName", "nodes": "Nodes"}
-    )
-    known = (plural,) if kind == "tree" else (plural, "block_sizes")
+    plural, names = _LISTS[kind], _WORDS[kind]
+    known = (plural, "block_sizes") if kind == "block" else (plural,)
     units = body.get(plural) if isinstance(body, dict) else None
     where = body if isinstance(body, dict) else content
     if not isinstance(units, list) or set(body) - set(known):
@@ -145,7 +123,7 @@ def _lines(kind: str, content: dict[str, Any], location: _Origin) -> list[tuple[
             at = unit if isinstance(unit, dict) else where
             raise location.failure(at, f"{plural}: each entry has {', '.join(names)}")
         words = [
-            f"{names[key]}={_word(key, value, unit, location)}"
+            f"{names[key]}={location.word(key, value, unit)}"
             for key, value in unit.items()
             if key == _NAME_OF[kind] or value not in (None, "")  # `nodes:` alone: none yet
         ]
@@ -157,11 +135,3 @@ def _lines(kind: str, content: dict[str, Any], location: _Origin) -> list[tuple[
             raise location.failure(body, "block_sizes: expected node counts")
         lines.append(("BlockSizes=" + ",".join(map(str, sizes)), location.line(body)))
     return lines
-
-
-def _word(key: str, value: Any, unit: Any, where: _Origin) -> str:
-    """Return a name or host list; YAML may have read it as a number."""
-    text = str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
-    if not text or any(letter in text for letter in " \t\n\r#=\"'\\"):
-        raise where.failure(unit, f"{key}: expected a name or a list of hosts")
-    return text

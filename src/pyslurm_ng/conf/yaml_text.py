@@ -3,10 +3,46 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from pyslurm_ng.base.input_files import MOST_OF_CONF, read_whole
 from pyslurm_ng.conf.lexer import ConfError, ConfErrors
+
+
+class Origin(NamedTuple):
+    """Where content comes from: its file, a name for messages, and the lines of its maps."""
+
+    path: str
+    lead: str
+    lines: Mapping[int, int]
+
+    def failure(self, unit: Any, text: str) -> ConfErrors:
+        """Return an exception with one error about a map."""
+        return ConfErrors([self.error(self.line(unit), text)])
+
+    def error(self, line: int, text: str) -> ConfError:
+        """Return an error about one line of the file."""
+        return ConfError(self.path, line, "", f"{self.lead}{text}")
+
+    def line(self, unit: Any) -> int:
+        """Return the line in which a map begins; 0 if it is not known."""
+        return self.lines.get(id(unit), 0)
+
+    def below(self, lead: str) -> Origin:
+        """Return the same with a longer name."""
+        return self._replace(lead=f"{self.lead}{lead}")
+
+    def word(self, key: str, value: Any, unit: Any) -> str:
+        """Return a name or host list; YAML may have read it as a number.
+
+        Raises:
+            ConfErrors: it is neither.
+        """
+        text = str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
+        if not text or any(letter in text for letter in " \t\n\r#=\"'\\"):
+            raise self.failure(unit, f"{key}: expected a name or a list of hosts")
+        return text
 
 
 def load_yaml(path: str) -> tuple[Any, dict[int, int]]:

@@ -1,4 +1,4 @@
-"""The network as the cluster knows it: switches in trees, or blocks of closely linked nodes."""
+"""The network as the cluster knows it: switches in trees, blocks, rings and tori."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pyslurm_ng.base.numbers import MOST_OF_RING
+
 from .partition import Partition
+from .torus import Torus, nodes_of, without
 
 _ANY = -1  # stands for a node that is in no unit yet
+_LISTED = ("block", "ring")  # kinds whose units are lists of nodes
 
 
 class Switch(Struct, array_like=True, frozen=True, gc=False):
@@ -28,7 +32,7 @@ class Switch(Struct, array_like=True, frozen=True, gc=False):
 
 
 class Block(Struct, array_like=True, frozen=True, gc=False):
-    """One block: all its nodes are equally near one another."""
+    """One block, whose nodes are equally near one another; or a ring, each node beside the next."""
 
     name: str
     node_ids: tuple[int, ...]
@@ -37,8 +41,9 @@ class Block(Struct, array_like=True, frozen=True, gc=False):
 class Topology(Struct, array_like=True, frozen=True, gc=False):
     """One description of the network; partitions name theirs, the others have the default.
 
-    `kind` is tree, block or flat. `block_sizes` are node counts, ascending, each the first times a
-    power of two. Blocks are joined in the order given here.
+    `kind` is tree, block, ring, torus3d or flat; `blocks` may be rings. `block_sizes` are node
+    counts, ascending, each the first times a power of two. Blocks are joined in the order given
+    here.
     """
 
     name: str
@@ -47,6 +52,7 @@ class Topology(Struct, array_like=True, frozen=True, gc=False):
     blocks: tuple[Block, ...] = ()
     block_sizes: tuple[int, ...] = ()
     is_default: bool = False
+    toruses: tuple[Torus, ...] = ()
 
 
 def topology_of(topologies: Iterable[Topology], partition: Partition | None) -> Topology | None:
@@ -61,8 +67,13 @@ def topology_of(topologies: Iterable[Topology], partition: Partition | None) -> 
 
 
 def units_in_order(topology: Topology) -> list[tuple[int, ...]]:
-    """Return the nodes of each leaf switch or block, neighbours in the network side by side."""
-    if topology.kind == "block":
+    """Return the nodes of each unit, neighbours in the network side by side.
+
+    Units are leaf switches, blocks, rings or tori.
+    """
+    if topology.kind == "torus3d":
+        return [nodes_of(torus) for torus in topology.toruses]
+    if topology.kind in _LISTED:
         return [block.node_ids for block in topology.blocks]
     by_name = {switch.name: switch for switch in topology.switches}
     units: list[tuple[int, ...]] = []
@@ -79,7 +90,9 @@ def units_in_order(topology: Topology) -> list[tuple[int, ...]]:
 def unit_paths(topology: Topology) -> dict[int, tuple[str, ...]]:
     """Return the names of the units above each node, the highest first."""
     paths: dict[int, tuple[str, ...]] = {}
-    if topology.kind == "block":
+    for torus in topology.toruses:
+        paths |= dict.fromkeys(nodes_of(torus), (torus.name,))
+    if topology.kind in _LISTED:
         for block in topology.blocks:
             paths |= dict.fromkeys(block.node_ids, (block.name,))
         return paths
@@ -102,6 +115,7 @@ def places_of(setting: str) -> dict[str, tuple[str, ...]]:
     """Return the units that a node's Topology= names: {topology: (unit,)}.
 
     `TOPOLOGY:UNIT[,...]`; in a tree the switches above the unit may stand before it, with colons.
+    In a torus a node has the cell that topology.yaml says, or none.
     """
     places_by_node = {}
     for pair in setting.split(",") if setting else ():
@@ -110,12 +124,17 @@ def places_of(setting: str) -> dict[str, tuple[str, ...]]:
     return places_by_node
 
 
-def are_places(topologies: Iterable[Topology], setting: str) -> bool:
-    """Return whether every part of a node's Topology= names a place in a network."""
+def are_places(
+    topologies: Iterable[Topology], setting: str, node_ids: Sequence[int] = (_ANY,)
+) -> bool:
+    """Return whether every part of a Topology= names a place in a network that nodes can have."""
     by_name = {topology.name: topology for topology in topologies}
     for name, path in places_of(setting).items():
         topology = by_name.get(name)
-        if topology is None or _with_nodes(topology, {_ANY: path}) == topology:
+        if topology is None:
+            return False
+        moved = _with_nodes(topology, dict.fromkeys(node_ids, path))
+        if not set(node_ids) <= {node for unit in units_in_order(moved) for node in unit}:
             return False
     return True
 
@@ -139,13 +158,20 @@ def _with_nodes(topology: Topology, paths: Mapping[int, tuple[str, ...]]) -> Top
     """Return a topology in which some nodes are where they say, or nowhere."""
     if not paths:
         return topology
-    if topology.kind == "block":
+    if topology.kind in _LISTED:
         joining = _by_last({node_id: path for node_id, path in paths.items() if len(path) == 1})
+        moved = _moved if topology.kind == "block" else _moved_on_ring
         blocks = tuple(
-            replace(block, node_ids=_moved(block.node_ids, paths, joining.get(block.name, ())))
+            replace(block, node_ids=moved(block.node_ids, paths, joining.get(block.name, ())))
             for block in topology.blocks
         )
         return replace(topology, blocks=blocks)
+    if topology.kind == "torus3d":
+        toruses = tuple(
+            without(torus, paths, {node for node, path in paths.items() if path == (torus.name,)})
+            for torus in topology.toruses
+        )
+        return replace(topology, toruses=toruses)
     switches = {switch.name: switch for switch in topology.switches}
     joining = _by_last(
         {node_id: path for node_id, path in paths.items() if _add_path(switches, path)}
@@ -167,6 +193,18 @@ def _moved(
     """Return the nodes of a unit when some have moved to other ones."""
     stay = [node_id for node_id in node_ids if node_id not in movers]
     return (*stay, *joining)
+
+
+def _moved_on_ring(
+    node_ids: tuple[int, ...], movers: Container[int], joining: Sequence[int]
+) -> tuple[int, ...]:
+    """Return the same of a ring: a node that stays keeps its place, others come between the ends.
+
+    There is no room for more than a ring may have.
+    """
+    stay = [node_id for node_id in node_ids if node_id not in movers or node_id in joining]
+    others = [node_id for node_id in joining if node_id not in stay]
+    return (*stay, *others)[:MOST_OF_RING]
 
 
 def _add_path(switches: dict[str, Switch], path: tuple[str, ...]) -> bool:

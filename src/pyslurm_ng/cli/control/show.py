@@ -161,7 +161,7 @@ def show_topology(session: "Session", words: "list[str]") -> int:
             request["unit"] = key
         elif key.lower() == "node":
             request["node"] = value
-        elif key.lower() in ("switch", "unit", "block"):
+        elif key.lower() in ("switch", "unit", "block", "ring", "torus"):
             request["unit"] = value
         else:
             fail(f"invalid entity:{word} for keyword:show topology")

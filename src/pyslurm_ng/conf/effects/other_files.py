@@ -68,9 +68,8 @@ GRES = Keys(
 )
 
 TOPOLOGY = Keys(
-    same=named("SwitchName Switches Nodes BlockName BlockSizes"),
+    same=named("SwitchName Switches Nodes BlockName BlockSizes RingName"),
     accepted={"LinkSpeed": "it is only shown, as in Slurm"},
-    refused={"RingName": "TopologyPlugin=topology/ring is refused"},
 )
 
 _INSIDE = "the whole supervisor of a step is always in its job's namespace"

@@ -341,10 +341,7 @@ SLURM_WORDS: dict[str, Words] = {
         accepted={"slurmdspecoverride": "slurmd is confined by affinity, not by a group"},
     ),
     "TopologyPlugin": Words(
-        same=named("block flat tree"),
-        refused={
-            "ring": "jobs would not get neighbours on a ring; block, flat and tree are allowed",
-        },
+        same=named("block flat ring tree"),
     ),
     "TopologyParam": Words(
         same=frozenset(),

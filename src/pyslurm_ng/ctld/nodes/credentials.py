@@ -19,6 +19,7 @@ from pyslurm_ng.wire.auth import CredentialSigner, body_digest
 from pyslurm_ng.wire.node_messages import JobCredential, encode_credential
 
 _NONCE_BYTES = 16
+_UNIT_WORDS = {"block": "block.", "ring": "ring.", "torus3d": "torus."}
 
 
 class Credentials:
@@ -95,6 +96,6 @@ def addresses_of(
     above = [paths.get(node_id, ()) for node_id in node_ids]
     names = cluster.node_names(list(node_ids))
     depth = max(map(len, above), default=0)
-    unit = "block." if topology.kind == "block" else "switch."
+    unit = _UNIT_WORDS.get(topology.kind, "switch.")
     addresses = tuple(".".join((*path, name)) for path, name in zip(above, names, strict=True))
     return addresses, unit * depth + "node"

@@ -13,6 +13,7 @@ from pyslurm_ng.conf.node_loss import policy
 from pyslurm_ng.conf.power import is_on
 from pyslurm_ng.conf.slurm_conf import PartitionConf, SlurmConf
 from pyslurm_ng.conf.topology_conf import TopologyConf
+from pyslurm_ng.conf.torus_conf import TorusConf
 from pyslurm_ng.conf.values import has_option
 from pyslurm_ng.ctld.rules.cluster_values import MODEL_FIELDS
 from pyslurm_ng.ctld.rules.ends import lost_runs, node_loss
@@ -24,6 +25,7 @@ from pyslurm_ng.model.node import DownNode, NodeGres, NodeSpec, with_parts
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import NodeFlag, NodeState
 from pyslurm_ng.model.topology import Block, Switch, Topology
+from pyslurm_ng.model.torus import Placement, Region, Torus
 
 _NODE_REMOVED = "Node removed from the configuration"
 _KEPT_OUT = {"DRAIN": NodeFlag.DRAIN, "FAIL": NodeFlag.FAIL, "FAILING": NodeFlag.FAIL}
@@ -321,4 +323,17 @@ def _topology(line: TopologyConf, node_ids: dict[str, int]) -> Topology:
         ),
         block_sizes=line.block_sizes,
         is_default=line.is_default,
+        toruses=tuple(_torus(torus, node_ids) for torus in line.toruses),
+    )
+
+
+def _torus(line: TorusConf, node_ids: dict[str, int]) -> Torus:
+    return Torus(
+        line.name,
+        line.dims,
+        tuple(
+            Region(region.anchor, region.dims, tuple(node_ids[name] for name in region.node_names))
+            for region in line.regions
+        ),
+        tuple(Placement(*placement) for placement in line.placements),
     )

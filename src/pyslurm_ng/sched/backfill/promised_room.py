@@ -70,7 +70,7 @@ class PromisedRoom:
             finding: what was found for it.
         """
         plan, name = self._plan, finding.demand.partition.name
-        asked, lies_badly = finding.demand.need, finding.lies_badly
+        asked, lies_badly = finding.demand, finding.lies_badly
         finding = self.soonest(job, finding)
         vacated = self.vacated(job, finding.demand, finding.start_us)
         if vacated is not None:
@@ -101,7 +101,7 @@ class PromisedRoom:
         wait = self._kept_by_reservation(job, demand) or self.behind.get(name)
         if wait is None:
             self.behind[name] = reason.behind(job.job_id, name)
-            return reason.topology(asked) if lies_badly else reason.resources(demand)
+            return _too_far(self._snapshot, asked) if lies_badly else reason.resources(demand)
         return wait
 
     def _is_worth(self, job: Waiting, promised_us: int, start_us: int) -> bool:
@@ -294,7 +294,7 @@ class PromisedRoom:
     def _never(self, job: Waiting, demand: Demand, *, lies_badly: bool) -> Wait:
         """Return why there is no room for a job in the whole window."""
         if lies_badly:
-            return reason.topology(demand.need)
+            return _too_far(self._snapshot, demand)
         return (
             self._kept_by_reservation(job, demand)
             or self._obstacles.lasting(job.request, demand)
@@ -328,3 +328,8 @@ class PromisedRoom:
             return self.promised_nodes(demand, own_id=job.job_id) | nodes
 
         return self._obstacles.reservation(demand, taken)
+
+
+def _too_far(snapshot: Snapshot, demand: Demand) -> Wait:
+    """Return the reason of a job with enough nodes free, but not near one another."""
+    return reason.topology(demand.need, snapshot.network(demand.partition))

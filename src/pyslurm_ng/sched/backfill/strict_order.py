@@ -61,7 +61,7 @@ class StrictOrder:
                 self._snapshot, demand.partition, job.request, demand.need, self._planner.closed
             )
         if lasting is None and finding.lies_badly:
-            lasting = reason.topology(demand.need)
+            lasting = reason.topology(demand.need, self._snapshot.network(demand.partition))
         if not job.is_guest:
             self._close(job, demand)
         return lasting or reason.resources(demand)

@@ -7,11 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.topology import Topology, topology_of
 from pyslurm_ng.sched.cons_tres.block_layout import BlockLayout
+from pyslurm_ng.sched.cons_tres.ring_layout import RingLayout
 from pyslurm_ng.sched.cons_tres.topology import Layout
+from pyslurm_ng.sched.cons_tres.torus_layout import TorusLayout
 from pyslurm_ng.sched.cons_tres.tree_layout import TreeLayout
 
 _LAYOUTS: dict[str, type[Layout]] = {
     "block": BlockLayout,
+    "ring": RingLayout,
+    "torus3d": TorusLayout,
     "tree": TreeLayout,
 }
 

@@ -279,12 +279,17 @@ def least_loaded(
     return terms.required | sum(1 << position for position in order[:missing_count])
 
 
-def node_counts(need: Need, least: int, most: int) -> list[int]:
+def node_counts(need: Need, least: int, most: int, layout: Layout | None = None) -> list[int]:
     """Return the node counts to try, those to prefer first, for a job that leaves the choice.
 
     Slurm aims at the larger end of a range and at as many nodes as it can for a spread.
     """
-    if need.sizes:
+    if layout is not None and layout.is_rigid:
+        terms = WantedNodes(0, segment=need.segment)
+        listed = sizes_within(need.sizes, least, most) if need.sizes else range(least, most + 1)
+        counts = [count for count in listed if layout.may_have(terms._replace(nodes=count))]
+        counts = counts[-_MOST_LISTED:]
+    elif need.sizes:
         counts = sizes_within(need.sizes, least, most)
         if len(counts) > _MOST_LISTED:
             counts = [counts[at - 1] for at in _sample(1, len(counts))]

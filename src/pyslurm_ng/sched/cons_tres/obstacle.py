@@ -12,7 +12,6 @@ from pyslurm_ng.base.units import plural
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import Reason
-from pyslurm_ng.model.topology import topology_of
 from pyslurm_ng.sched.cons_tres.free_node import FreeNode, empty_node, free_node
 from pyslurm_ng.sched.cons_tres.layouts import layouts_of
 from pyslurm_ng.sched.cons_tres.select import choose
@@ -150,7 +149,7 @@ def unplaceable(
         text = f"needs {what}; {share_in_service} {verb} in service, not {_names(snapshot, away)}"
         return Wait(Reason.Resources, text, AWAY)
     if layout is not None and _fits(snapshot, suited, need):
-        return reason.topology(need, partition.name)
+        return reason.topology(need, snapshot.network(partition), partition.name)
     verb = "has" if len(suited) == 1 else "have"
     if request.constraint:
         able = [
@@ -285,7 +284,7 @@ def _fits(
 
 def _layout(snapshot: Snapshot, partition: Partition) -> Layout | None:
     """Return the network of a partition, if it has one."""
-    if topology_of(snapshot.topologies, partition) is None:
+    if snapshot.network(partition) is None:
         return None
     weights = snapshot.weights
     order = sorted(range(len(weights)), key=lambda node_id: (weights[node_id], node_id))

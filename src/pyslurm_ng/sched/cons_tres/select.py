@@ -111,7 +111,7 @@ def _choose_by(
             _load(nodes[position]) if position in nodes else 1.0 for position in range(most)
         ]
     fits = [(base.position[node.node_id], fit) for node, fit in fitting]
-    counts = node_counts(need, need.nodes_min, min(need.nodes_max, len(fits)))
+    counts = node_counts(need, need.nodes_min, min(need.nodes_max, len(fits)), layout)
     shares = choose_counted(
         chooser,
         fits,
@@ -181,8 +181,9 @@ def share_tasks(
     """
     chosen = sorted(chosen, key=lambda pair: pair[0].node_id)
     if layout is not None:
-        unit_of, position = layout.unit_of, layout.position
-        chosen.sort(key=lambda pair: unit_of[position[pair[0].node_id]])
+        position = layout.position
+        turns = layout.turns([position[node.node_id] for node, _ in chosen])
+        chosen.sort(key=lambda pair: turns[position[pair[0].node_id]])
     if need.tasks_per_node and need.fixed_tasks_per_node:
         return [(node, need.tasks_per_node) for node, _ in chosen]
     if need.listed_tasks:

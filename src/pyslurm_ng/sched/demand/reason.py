@@ -7,10 +7,17 @@ from collections.abc import Sequence
 from pyslurm_ng.base.numbers import MINUTE_US, SECOND_US
 from pyslurm_ng.base.units import plural
 from pyslurm_ng.model.states import Reason
+from pyslurm_ng.model.topology import Topology
 from pyslurm_ng.sched.demand.demand import Demand
 from pyslurm_ng.sched.frame.plan import Wait
 from pyslurm_ng.sched.request.need import Need
 
+_NEAR = {
+    "block": "in one block",
+    "ring": "side by side on one ring",
+    "torus3d": "in one of the shapes of a torus",
+    "tree": "below one switch",
+}
 PASS_ENDED = Wait(Reason.Priority, "the pass ended before this job's turn")
 ARRAY_LIMIT = Wait(Reason.JobArrayTaskLimit, "as many tasks run as the array's limit allows")
 
@@ -105,14 +112,14 @@ def _in_service(demand: Demand) -> str:
     return f"{suitable} of {total} nodes of {name} are in service and suit"
 
 
-def topology(need: Need, partition_name: str = "") -> Wait:
+def topology(need: Need, network: Topology | None, partition_name: str = "") -> Wait:
     """Return the reason of a job with enough nodes free, but not near one another.
 
     Args:
         partition_name: its nodes never lie as the job needs, with any other jobs there.
     """
     whole = need.segment or need.nodes_min
-    words = f"room for {plural(whole, 'node')} in one block"
+    words = f"room for {plural(whole, 'node')} {_NEAR[network.kind if network else 'tree']}"
     if need.switches:
         words = f"{plural(need.nodes_min, 'node')} below {plural(need.switches, 'leaf switch')}"
     elif need.segment:

@@ -22,7 +22,7 @@ from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.rows import Load, may_mix
 from pyslurm_ng.model.states import JobState, NodeFlag
-from pyslurm_ng.model.topology import Topology
+from pyslurm_ng.model.topology import Topology, topology_of
 from pyslurm_ng.sched.frame.answers import answers
 from pyslurm_ng.sched.frame.job_records import NO_END_US, Claim, Running, Waiting
 from pyslurm_ng.sched.frame.job_views import Views
@@ -80,6 +80,10 @@ class Snapshot:
     def leaving(self, claim: Claim) -> list[Running]:
         """Return the jobs that are still in the way of a claim."""
         return [job for job in self.running if job.job_id in claim.leaving]
+
+    def network(self, partition: Partition) -> Topology | None:
+        """Return the topology of a partition, if it has a network model."""
+        return topology_of(self.topologies, partition)
 
     def vacated_us(self, claim: Claim) -> int:
         """Return when the jobs in the way of a claim are to be gone: their grace is over then."""

@@ -128,7 +128,7 @@ class EvenSearch:
         grid = self._timeline.grid
         positions = grid.found()
         layout = self._nearness.layout(demand)
-        if layout is None or variant.nodes > 1 or demand.need.required_nodes:
+        if layout is None or layout.is_rigid or variant.nodes > 1 or demand.need.required_nodes:
             return positions
         if start_us != self._now_us or self._nearness.is_picky(demand):
             return positions

@@ -236,7 +236,7 @@ class Uneven:
         if isinstance(picker, Chooser) and need.least_loaded:
             picker.load = self._free.loads() if not slot else ()
         most = min(need.nodes_max, _MOST_NODES, len(fits))
-        counts = node_counts(need, need.nodes_min, most)
+        counts = node_counts(need, need.nodes_min, most, self._nearness.layout(demand))
         return choose_counted(picker, fits, need.tasks, counts, wanted_nodes(need, picker)) or []
 
     def _single(self, demand: Demand) -> Single | None:

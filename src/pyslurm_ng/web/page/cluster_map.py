@@ -37,14 +37,13 @@ def cluster_map(call: Call, nodes: list[Row]) -> Row:
 
 
 def _units(call: Call, nodes: list[Row]) -> list[Row]:
-    """Return the leaf switches and blocks with their nodes; nodes of none are last."""
+    """Return leaf switches, blocks, rings and tori with their nodes; nodes of none are last."""
     by_name = {node["name"]: node for node in nodes}
     units: list[Row] = []
     for line in _asked(call, "ShowTopology").get("lines", ()):
         words = dict(word.partition("=")[::2] for word in line.split())
-        is_leaf = "BlockName" in words or words.get("Level") == "0"
-        if is_leaf and len(units) < MOST_UNITS:
-            kind = "Block" if "BlockName" in words else "Switch"
+        kind = next(iter(words)).removesuffix("Name")
+        if words.get("Level", "0") == "0" and len(units) < MOST_UNITS:
             own = [by_name.pop(name) for name in _expand(words["Nodes"]) if name in by_name]
             units.append(_unit(f"{kind} {words[kind + 'Name']}", own))
     if by_name:

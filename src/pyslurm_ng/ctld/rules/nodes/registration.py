@@ -78,7 +78,7 @@ def _command_line_fields(
     if facts.extra not in ("", node.extra):
         fields["extra"] = facts.extra
     is_place = facts.topology not in ("", node.topology)
-    if is_place and are_places(cluster.topologies, facts.topology):
+    if is_place and are_places(cluster.topologies, facts.topology, (node.node_id,)):
         fields["topology"] = facts.topology
     return [ev.NodeUpdated(now_us, (node.node_id,), dict(fields))] if fields else []
 

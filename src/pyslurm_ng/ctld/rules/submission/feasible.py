@@ -23,6 +23,7 @@ from pyslurm_ng.sched.request.need import Need, Selection, need_of, placing, wid
 
 _MOST_KEPT = 4096
 _LONG = 1024  # characters of a request whose answer is not kept
+_MOST_SIZES = 64  # node counts to try on rings and tori for a job that leaves the choice
 _TOPOLOGY = Reject(Errno.ESLURM_REQUESTED_TOPO_CONFIG_UNAVAILABLE)
 _CPU_DETAIL = "CPU count per node can not be satisfied"
 _MEMORY_DETAIL = "Memory specification can not be satisfied"
@@ -205,8 +206,15 @@ def _may_lie(cluster: Cluster, request: JobRequest, partition: Partition, need: 
         and need.nodes_min % min(need.segment, need.nodes_min)
     ):
         return False
-    is_wide = fits.bit_count() < need.nodes_min
-    return is_wide or layout.pick(fits, wanted_nodes(need, layout)) is not None
+    terms, most = wanted_nodes(need, layout), fits.bit_count()
+    if layout.is_rigid:
+        counts = range(need.nodes_min, min(need.nodes_max, max(most, need.nodes_min)) + 1)
+        sizes = [count for count in counts if layout.may_have(terms._replace(nodes=count))]
+        return any(
+            count > most or layout.pick(fits, terms._replace(nodes=count)) is not None
+            for count in sizes[:_MOST_SIZES]
+        )
+    return most < need.nodes_min or layout.pick(fits, terms) is not None
 
 
 def layouts_in(cluster: Cluster) -> dict[str, Layout]:

@@ -70,7 +70,9 @@ def update_nodes(cluster: Cluster, request: UpdateNodes, context: Context) -> De
         return fields
     topology = settings.get("topology")
     if topology is not None:
-        if len(topology) > _PLACE_LENGTH or not are_places(cluster.topologies, topology):
+        if len(topology) > _PLACE_LENGTH or not are_places(
+            cluster.topologies, topology, [node.node_id for node in nodes]
+        ):
             return Reject(Errno.ESLURM_REQUESTED_TOPO_CONFIG_UNAVAILABLE)
         fields["topology"] = topology
     instances = _instance_events(settings, nodes, context)
