@@ -117,6 +117,16 @@ def test_a_bad_network_is_refused_at_every_door(controller: Controller) -> None:
     RELIABILITY 16.
     """
     controller.conf_path.write_text(controller.text + "TopologyPlugin=topology/tree\n")
+    yaml = controller.conf_path.parent / "topology.yaml"
+    yaml.write_text("- topology: pod\n  torus3d:\n    toruses: 7\n")
+    ran = controller.run()
+    assert ran.returncode == 1
+    assert ran.stderr.splitlines() == [
+        f"slurmctld: error: {yaml}:3: topology pod: toruses: expected a list",
+        "slurmctld: error: Failed to load topology.yaml",
+        "slurmctld: fatal: Failed to initialize topology plugin",
+    ]
+    yaml.unlink()
     network = controller.conf_path.parent / "topology.conf"
     good = "SwitchName=s1 Nodes=n[1-4]\n"
     network.write_text(good)

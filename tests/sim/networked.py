@@ -15,9 +15,11 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job, JobRequest, is_completing
 from pyslurm_ng.model.topology import topology_of
+from pyslurm_ng.model.torus import Xyz, anchor_cells, cells_of
 from pyslurm_ng.sched.request.sharing import TOPO, Units, sharing_of
 from pyslurm_ng.sim.checks import Violation
 from pyslurm_ng.sim.controller import SimController
+from tests.oracle import ring as oracle
 from tests.sim.crowd import Crowd
 
 _NODES = ("n1", "n2", "n3", "n4")
@@ -33,6 +35,13 @@ def _blocks(size: int, **blocks: str) -> dict[str, Any]:
     return {"block": {"block_sizes": [size, 2 * size], "blocks": listed}}
 
 
+def _torus(*shapes: Xyz) -> dict[str, Any]:
+    """Return a torus of the nodes; all shapes but the first are for jobs."""
+    dims, *others = (dict(zip("xyz", shape, strict=True)) for shape in shapes)
+    body = {"name": "t1", "dims": dims, "nodes": "n[1-4]"}
+    return {"torus3d": {"toruses": [{**body, "placements": [{"dims": own} for own in others]}]}}
+
+
 _NETWORKS: tuple[dict[str, Any], ...] = (
     _tree(s1="n[1-2]", s2="n[3-4]"),
     _tree(s1="n1", s2="n[2-3]", s3="n4"),
@@ -41,6 +50,10 @@ _NETWORKS: tuple[dict[str, Any], ...] = (
     _blocks(2, b1="n[1,3]", b2="n[2,4]"),
     _blocks(1, b1="n1", b2="n2", b3="n3", b4="n4"),
     {"flat": True},
+    {"ring": {"rings": [{"ring": "r1", "nodes": "n[1,3,2,4]"}]}},
+    {"ring": {"rings": [{"ring": "r1", "nodes": "n[1-3]"}, {"ring": "r2", "nodes": "n4"}]}},
+    _torus((2, 2, 1), (1, 1, 1), (2, 1, 1), (2, 2, 1)),
+    _torus((2, 1, 2), (1, 1, 1), (1, 1, 2)),
 )
 
 
@@ -102,6 +115,7 @@ def check_places(cluster: Cluster, events: Sequence[ev.AnyEvent]) -> None:
         if isinstance(event, ev.JobAllocated):
             job = cluster.jobs[event.job_id]
             _check_segments(cluster, job)
+            _check_shapes(cluster, job)
             _check_neighbours(cluster, job)
 
 
@@ -118,6 +132,28 @@ def _check_segments(cluster: Cluster, job: Job) -> None:
     counts = Counter(block_of[alloc.node_id] for alloc in job.nodes)
     if any(count % segment for count in counts.values()):
         raise Violation(f"segments of {segment} are split: job {job.job_id} has {counts}")
+
+
+def _check_shapes(cluster: Cluster, job: Job) -> None:
+    """A job, or each of its segments, has an arc of a ring or a shape of a torus."""
+    topology = topology_of(cluster.topologies, cluster.partitions[job.partition])
+    if topology is None or topology.kind not in ("ring", "torus3d"):
+        return
+    nodes, segment = frozenset(alloc.node_id for alloc in job.nodes), job.request.segment
+    size = segment if 0 < segment < len(nodes) else len(nodes)
+    parts = [arc for ring in topology.blocks for arc in oracle.arcs(ring.node_ids, size)]
+    for torus in topology.toruses:
+        cells = cells_of(torus)
+        for placement in torus.placements:
+            for at in anchor_cells(torus.dims, placement):
+                x, y, z = torus.dims
+                corner = (at % x, at // x % y, at // x // y % z)
+                box = oracle.box(torus.dims, corner, placement.dims)
+                parts.append(frozenset(cells[cell] for cell in box))
+    is_loose = topology.kind == "ring" and len(nodes) == 1
+    parts = [part for part in parts if len(part) == size]
+    if not is_loose and not oracle.parts_possible(parts, nodes, len(nodes) // size, nodes):
+        raise Violation(f"job {job.job_id} has {sorted(nodes)} of {topology}")
 
 
 def _check_neighbours(cluster: Cluster, started: Job) -> None:

@@ -32,6 +32,8 @@ Usage: slurmctld [OPTIONS]
   -v              Log more; may be repeated.
   -V, --version   Print version information and end.
 """
+_NO_NETWORK = "Failed to initialize topology plugin"
+_NO_CONF = "Unable to process configuration file"
 _SHORT = "cDf:hiL:n:qrRsvV"
 _LONG = ["check", "help", "systemd", "version"]
 
@@ -85,7 +87,9 @@ def _run(options: Options, *, nice: int, changes_directory: bool) -> int:
     except BadConfiguration as error:
         for line in error.lines:
             log.error(line)
-        log.fatal("Unable to process configuration file")
+        if error.is_network:
+            log.error("Failed to load topology.yaml")
+        log.fatal(_NO_NETWORK if error.is_network else _NO_CONF)
         return 1
     host = os.uname().nodename.partition(".")[0]
     index = configuration.host_index(host)

@@ -23,6 +23,11 @@ class BadConfiguration(Exception):
         super().__init__(lines[0] if lines else "bad configuration")
         self.lines = lines
 
+    @property
+    def is_network(self) -> bool:
+        """Whether nothing but topology.yaml is wrong, of which Slurm has words of its own."""
+        return all("/topology.yaml:" in line for line in self.lines)
+
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
