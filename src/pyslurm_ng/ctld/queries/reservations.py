@@ -13,6 +13,7 @@ from pyslurm_ng.ctld.rules.reservation.reservation_nodes import cores_and_cpus
 from pyslurm_ng.ctld.rules.reservation.reservations import concerns
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.license_server import license_counts
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.wire.query_messages import Records, ShowReservations
 
@@ -56,6 +57,7 @@ def show_reservations(
     """Return reservations in order of creation; PrivateData hides those of others."""
     words = {word.lower() for word in conf.private_data}
     is_private = "reservations" in words and not caller.is_operator
+    tracked = conf.tracked_tres()
     packed: list[bytes] = []
     for reservation in cluster.reservations.values():
         if request.name and reservation.name != request.name:
@@ -63,7 +65,7 @@ def show_reservations(
         if is_private and not concerns(cluster, reservation, caller):
             continue
         try:
-            packed.append(_packed(cluster, reservation))
+            packed.append(_packed(cluster, reservation, tracked))
         except Exception as error:  # noqa: BLE001 - all others are listed
             soft.spared(f"reservation {reservation.name} is not listed", error)
     return Records(
@@ -75,11 +77,13 @@ def show_reservations(
     )
 
 
-def _packed(cluster: Cluster, reservation: Reservation) -> bytes:
+def _packed(cluster: Cluster, reservation: Reservation, tracked: tuple[str, ...]) -> bytes:
     nodes = [
         node for node_id in reservation.node_ids if (node := cluster.nodes[node_id]) is not None
     ]
     cores, cpus = cores_and_cpus(cluster, reservation)
+    counts = ((f"license/{name}", count) for name, count in license_counts(reservation.licenses))
+    licenses = {name: count for name, count in counts if name in tracked}
     values = (
         reservation.name,
         reservation.start_us,
@@ -90,7 +94,7 @@ def _packed(cluster: Cluster, reservation: Reservation) -> bytes:
         reservation.features,
         reservation.partition,
         ",".join(reservation.flags),
-        reservation.tres or format_tres({"cpu": cpus, **_devices(reservation)}),
+        reservation.tres or format_tres({"cpu": cpus, **_devices(reservation), **licenses}),
         ",".join(reservation.users),
         ",".join(reservation.groups),
         ",".join(reservation.accounts),
