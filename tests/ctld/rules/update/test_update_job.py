@@ -9,8 +9,11 @@ from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.ctld.rules.update.update_job import update_job
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.assoc import UserRecord
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.wire.query_messages import UpdateJob
+from tests.model.clusters import START_US
 from tests.world.callers import ALICE, ROOT
 from tests.world.site import Site
 
@@ -291,3 +294,15 @@ def test_more_nodes_than_the_partition_has_cpus_are_refused() -> None:
     assert job.request.nodes_min == 0
     assert refusals(scene, job, numnodes="5") == []
     assert job.request.nodes_min == 5
+
+
+@pytest.mark.parametrize(("more", "key"), [("TrackWCKey=yes", "wb"), ("", "")])
+def test_a_wckey_without_a_value_is_the_users_default(more: str, key: str) -> None:
+    """As in Slurm, where keys are tracked."""
+    site = Site(more)
+    site.account()
+    users = (UserRecord("alice", "physics", default_wckey="wb", wckeys=("wa", "wb")),)
+    site.apply([ev.AssocChanged(START_US, users=users)])
+    job = site.job(begin_us=site.now_us + 10**9, wckey="wa")
+    update(site, job, wckey="")
+    assert job.request.wckey == key

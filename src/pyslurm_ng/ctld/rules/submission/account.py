@@ -88,11 +88,20 @@ def wckey_of(cluster: Cluster, request: JobRequest, context: Context) -> str:
 
     The mark alone, as in Slurm, says that its user has no default.
     """
-    conf = context.conf
-    if request.wckey or not (conf.track_wckey or "wckeys" in enforced(conf)):
+    if request.wckey or not tracks_wckeys(context.conf):
         return request.wckey
-    user = cluster.users.get(context.caller.user_name)
-    return f"{DEFAULT_WCKEY}{user.default_wckey if user else ''}"
+    return f"{DEFAULT_WCKEY}{default_wckey(cluster, context.caller.user_name)}"
+
+
+def tracks_wckeys(conf: SlurmConf) -> bool:
+    """Return whether jobs that name no wckey have their user's default."""
+    return conf.track_wckey or "wckeys" in enforced(conf)
+
+
+def default_wckey(cluster: Cluster, user_name: str) -> str:
+    """Return the wckey of a user's jobs that name none; empty for none."""
+    user = cluster.users.get(user_name)
+    return user.default_wckey if user is not None else ""
 
 
 def _association(

@@ -6,7 +6,11 @@ from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.request_words import MAIL_WORDS
 from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.ctld.rules.submission import mcs
-from pyslurm_ng.ctld.rules.submission.account import may_use_wckey
+from pyslurm_ng.ctld.rules.submission.account import (
+    default_wckey,
+    may_use_wckey,
+    tracks_wckeys,
+)
 from pyslurm_ng.ctld.rules.submission.place import node_extra
 from pyslurm_ng.ctld.rules.update.job_change import Change
 
@@ -66,9 +70,14 @@ def admin_comment(change: Change, value: str) -> int:
 
 
 def wckey(change: Change, value: str) -> int:
-    """Set the workload characterisation key, one that the job's user has, while it waits."""
+    """Set the workload characterisation key, one that the job's user has, while it waits.
+
+    Without a value it is the user's default.
+    """
     if not change.is_pending:
         return Errno.ESLURM_JOB_NOT_PENDING
+    if not value and tracks_wckeys(change.context.conf):
+        value = default_wckey(change.cluster, change.job.user_name)
     if not may_use_wckey(change.cluster, change.job.user_name, value, change.context.conf):
         return Errno.ESLURM_INVALID_WCKEY
     change.request["wckey"] = value
