@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from pyslurm_ng.ctld.followers.event_log import EventLog
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import JobRequest, NodeAlloc
-from pyslurm_ng.model.states import JobState
+from pyslurm_ng.model.reservation import Reservation
+from pyslurm_ng.model.states import JobState, NodeFlag
 from tests.model.clusters import START_US, cluster_of, submit
 from tests.world.logs import LineLog
+from tests.world.site import Site
 
 
 def lines_of(*events: ev.AnyEvent, level: int = 3) -> list[str]:
@@ -90,4 +94,34 @@ def test_nodes_that_are_no_longer_configured_are_counted() -> None:
     assert lines.lines == [
         "error: Nodes (1 removed) set DOWN: Node removed",
         "error: Nodes n1,(1 removed) set DOWN: Node removed",
+    ]
+
+
+def test_changes_by_administrators_are_lines() -> None:
+    """Searches for `state set to` and for who cancelled a job go on finding them."""
+    site = Site()
+    lines = LineLog(mark="error: ")
+    log = EventLog(site.cluster, lines, LineLog(0))
+    main = site.cluster.partitions["main"]
+    held = Reservation("maint", START_US, START_US + 1, (0,), users=("root",))
+    drained = {"flags": int(NodeFlag.DRAIN), "reason": "disk"}
+    changes: list[ev.AnyEvent] = [
+        ev.NodeUpdated(START_US, (1,), drained),
+        ev.NodeUpdated(START_US, (1,), {"weight": 5}),
+        ev.PartitionUpdated(START_US, replace(main, state="DOWN")),
+        ev.ReservationCreated(START_US, held),
+        ev.ReservationUpdated(START_US, held),
+    ]
+    site.apply(changes)
+    log.applied(changes)
+    job = site.job()
+    log.applied([ev.JobEnded(START_US, job.job_id, JobState.CANCELLED, cancelled_by=1000)])
+    assert lines.lines == [
+        "update_node: node n2 reason set to: disk",
+        "update_node: node n2 state set to DRAINED",
+        "update_part: partition main set to State=DOWN Nodes=n[1-4]",
+        "sched: Created reservation=maint users=root nodes=n1",
+        "sched: Updated reservation=maint users=root nodes=n1",
+        f"_slurm_rpc_kill_job: REQUEST_KILL_JOB JobId={job.job_id} uid 1000",
+        f"_job_complete: JobId={job.job_id} done (CANCELLED)",
     ]

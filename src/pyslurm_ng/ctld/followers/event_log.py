@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from pyslurm_ng.base import hostlist
+from pyslurm_ng.base.numbers import NO_VAL
+from pyslurm_ng.base.state_names import node_state_words
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.cluster import Cluster, node_state
 from pyslurm_ng.model.states import JobState
 
 
@@ -62,17 +64,17 @@ class EventLog:
         if max(self._log.level, self._scheduling.level) < _INFO:
             return
         for event in events:
-            line = _LINES.get(type(event))
-            if line is None:
-                continue
-            text = line(self._cluster, event)
-            if text.startswith("error: "):
-                self._write()
-                self._log.error(text.removeprefix("error: "))
-            elif text:
-                self._lines.append(text)
-                if len(self._lines) == 1:
-                    self._call_soon(self._write)
+            for line in _LINES.get(type(event), ()):
+                self._add(line(self._cluster, event))
+
+    def _add(self, text: str) -> None:
+        if text.startswith("error: "):
+            self._write()
+            self._log.error(text.removeprefix("error: "))
+        elif text:
+            self._lines.append(text)
+            if len(self._lines) == 1:
+                self._call_soon(self._write)
 
     def _write(self) -> None:
         lines, self._lines = self._lines, []
@@ -108,6 +110,13 @@ def _allocated(cluster: Cluster, event: ev.JobAllocated) -> str:
         f"sched: Allocate JobId={event.job_id} NodeList={nodes} #CPUs={cpus} "
         f"Partition={event.partition}"
     )
+
+
+def _cancelled(cluster: Cluster, event: ev.JobCompleting | ev.JobEnded) -> str:
+    """Return who ended a job before its time."""
+    if event.cancelled_by == NO_VAL:
+        return ""
+    return f"_slurm_rpc_kill_job: REQUEST_KILL_JOB JobId={event.job_id} uid {event.cancelled_by}"
 
 
 def _completing(cluster: Cluster, event: ev.JobCompleting) -> str:
@@ -161,6 +170,15 @@ def _returned(cluster: Cluster, event: ev.NodesReturned) -> str:
     return f"node {_names(cluster, event.node_ids)} returned to service"
 
 
+def _state_set(cluster: Cluster, event: ev.NodeUpdated) -> str:
+    """Return the state in which an update left the nodes; that of the first, if they differ."""
+    nodes = cluster.nodes_of(event.node_ids)
+    if not nodes or event.fields.keys().isdisjoint(("state", "flags")):
+        return ""
+    word, _ = node_state_words(*node_state(cluster, nodes[0]))
+    return f"update_node: node {_names(cluster, event.node_ids)} state set to {word.upper()}"
+
+
 def _updated(cluster: Cluster, event: ev.NodeUpdated) -> str:
     reason = event.fields.get("reason")
     if not reason:
@@ -168,32 +186,48 @@ def _updated(cluster: Cluster, event: ev.NodeUpdated) -> str:
     return f"update_node: node {_names(cluster, event.node_ids)} reason set to: {reason}"
 
 
-def _reservation_created(cluster: Cluster, event: ev.ReservationCreated) -> str:
+def _partition_updated(cluster: Cluster, event: ev.PartitionUpdated) -> str:
+    partition = event.partition
+    return (
+        f"update_part: partition {partition.name} set to State={partition.state} "
+        f"Nodes={_names(cluster, partition.node_ids)}"
+    )
+
+
+def _partition_deleted(cluster: Cluster, event: ev.PartitionDeleted) -> str:
+    return f"_slurm_rpc_delete_partition complete for {event.name}"
+
+
+def _reservation_set(cluster: Cluster, event: ev.ReservationCreated | ev.ReservationUpdated) -> str:
     reservation = event.reservation
+    verb = "Created" if isinstance(event, ev.ReservationCreated) else "Updated"
     owners = "".join(
         f" {word}={','.join(names)}"
         for word, names in (("users", reservation.users), ("accounts", reservation.accounts))
         if names
     )
     nodes = _names(cluster, reservation.node_ids)
-    return f"sched: Created reservation={reservation.name}{owners} nodes={nodes}"
+    return f"sched: {verb} reservation={reservation.name}{owners} nodes={nodes}"
 
 
 def _reservation_deleted(cluster: Cluster, event: ev.ReservationDeleted) -> str:
     return f"sched: Deleted reservation={event.name}"
 
 
-_LINES: dict[type, Callable[..., str]] = {
-    ev.JobSubmitted: _submitted,
-    ev.JobAllocated: _allocated,
-    ev.JobCompleting: _completing,
-    ev.JobEnded: _ended,
-    ev.JobRequeued: _requeued,
-    ev.LostRunsChanged: _lost_runs,
-    ev.NodesDown: _down,
-    ev.NodesSilent: _silent,
-    ev.NodesReturned: _returned,
-    ev.NodeUpdated: _updated,
-    ev.ReservationCreated: _reservation_created,
-    ev.ReservationDeleted: _reservation_deleted,
+_LINES: dict[type, tuple[Callable[..., str], ...]] = {
+    ev.JobSubmitted: (_submitted,),
+    ev.JobAllocated: (_allocated,),
+    ev.JobCompleting: (_cancelled, _completing),
+    ev.JobEnded: (_cancelled, _ended),
+    ev.JobRequeued: (_requeued,),
+    ev.LostRunsChanged: (_lost_runs,),
+    ev.NodesDown: (_down,),
+    ev.NodesSilent: (_silent,),
+    ev.NodesReturned: (_returned,),
+    ev.NodeUpdated: (_updated, _state_set),
+    ev.PartitionUpdated: (_partition_updated,),
+    ev.PartitionDeleted: (_partition_deleted,),
+    ev.ReservationCreated: (_reservation_set,),
+    ev.ReservationUpdated: (_reservation_set,),
+    ev.ReservationDeleted: (_reservation_deleted,),
 }
