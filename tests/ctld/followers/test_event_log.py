@@ -103,14 +103,14 @@ def test_changes_by_administrators_are_lines() -> None:
     lines = LineLog(mark="error: ")
     log = EventLog(site.cluster, lines, LineLog(0))
     main = site.cluster.partitions["main"]
-    held = Reservation("maint", START_US, START_US + 1, (0,), users=("root",))
+    reservation = Reservation("maint", START_US, START_US + 1, (0,), users=("root",))
     drained = {"flags": int(NodeFlag.DRAIN), "reason": "disk"}
     changes: list[ev.AnyEvent] = [
         ev.NodeUpdated(START_US, (1,), drained),
         ev.NodeUpdated(START_US, (1,), {"weight": 5}),
         ev.PartitionUpdated(START_US, replace(main, state="DOWN")),
-        ev.ReservationCreated(START_US, held),
-        ev.ReservationUpdated(START_US, held),
+        ev.ReservationCreated(START_US, reservation),
+        ev.ReservationUpdated(START_US, reservation),
     ]
     site.apply(changes)
     log.applied(changes)

@@ -15,8 +15,8 @@ from tests.world.site import Site
 def test_licences_of_a_reservation_are_tres_where_they_are_tracked() -> None:
     """As in Slurm; without a node it holds nothing else."""
     site = Site("Licenses=fluent:10,ansys:5\nAccountingStorageTRES=license/fluent")
-    held = Reservation("lic", START_US, START_US + 1, licenses="fluent:5,ansys:1")
-    site.apply([ev.ReservationCreated(START_US, held)])
+    reservation = Reservation("lic", START_US, START_US + 1, licenses="fluent:5,ansys:1")
+    site.apply([ev.ReservationCreated(START_US, reservation)])
     reply = show_reservations(
         site.cluster, site.soft, site.conf, ShowReservations(), ROOT, START_US
     )
