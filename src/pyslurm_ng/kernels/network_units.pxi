@@ -65,8 +65,9 @@ def box_sums(const int64_t[::1] values, tuple torus, tuple box, tuple offset):
         cells *= torus[axis]
     if values.shape[0] != cells:
         raise ValueError("a torus has a value for each cell")
-    sums, others = array("q", values), array("q", bytes(8 * cells))
+    sums, others = array("q", bytes(8 * cells)), array("q", bytes(8 * cells))
     cdef int64_t[::1] of_sums = sums, of_others = others
+    of_sums[:] = values
     cdef int64_t *before = &of_sums[0]
     cdef int64_t *after = &of_others[0]
     cdef int64_t total
@@ -92,3 +93,49 @@ def box_sums(const int64_t[::1] values, tuple torus, tuple box, tuple offset):
         before, after = after, before
         sums, others = others, sums
     return sums
+
+
+def boxes_within(const int64_t[::1] free_cells, tuple torus, tuple box, const int32_t[::1] anchors):
+    """Return the anchors at which a box has free cells only, and 1 for each of them, 0 for others.
+
+    Args:
+        free_cells: 1 for each cell that is free, otherwise 0; see `box_sums`.
+
+    Raises:
+        ValueError: as `box_sums`, or an anchor is no cell.
+    """
+    cdef int64_t[::1] counts = box_sums(free_cells, torus, box, (0, 0, 0))
+    cdef int64_t cells = <int64_t>box[0] * box[1] * box[2]
+    cdef Py_ssize_t at, kept = 0
+    flags, best = array("q", bytes(8 * counts.shape[0])), array("i", bytes(4 * anchors.shape[0]))
+    cdef int32_t[::1] chosen = best
+    cdef int64_t[::1] flag = flags
+    for at in range(anchors.shape[0]):
+        if not 0 <= anchors[at] < counts.shape[0]:
+            raise ValueError("an anchor is no cell")
+        if counts[anchors[at]] == cells:
+            flag[anchors[at]] = 1
+            chosen[kept] = anchors[at]
+            kept += 1
+    return best[:kept], flags
+
+
+def with_least(const int32_t[::1] cells, const int64_t[::1] values):
+    """Return those of some cells that have the least value, in their order.
+
+    Raises:
+        ValueError: a cell has no value.
+    """
+    cdef Py_ssize_t at, kept = 0
+    cdef int64_t least = 0
+    best = array("i", bytes(4 * cells.shape[0]))
+    cdef int32_t[::1] chosen = best
+    for at in range(cells.shape[0]):
+        if not 0 <= cells[at] < values.shape[0]:
+            raise ValueError("a cell has no value")
+        if not kept or values[cells[at]] < least:
+            least, kept = values[cells[at]], 0
+        if values[cells[at]] == least:
+            chosen[kept] = cells[at]
+            kept += 1
+    return best[:kept]

@@ -8,7 +8,7 @@ from array import array
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pyslurm_ng._select import box_sums, cells_among
+from pyslurm_ng._select import box_sums, boxes_within, cells_among, with_least
 from pyslurm_ng.model.topology import Topology
 from pyslurm_ng.model.torus import Placement, Torus, Xyz, anchor_cells, volume, whole
 from pyslurm_ng.sched.cons_tres.layouts import layout_of
@@ -70,11 +70,34 @@ def test_the_kernel_sums_as_its_twin(dims: Xyz, box: Xyz, offset: Xyz, seed: int
     assert values == kept
 
 
+@settings(max_examples=drawn(200), deadline=None)
+@given(xyz, xyz, st.integers(0, 1 << 30))
+def test_the_kernel_tells_free_boxes_and_the_least(dims: Xyz, box: Xyz, seed: int) -> None:
+    """At anchors only; of equal values all, in their order."""
+    inside = (min(box[0], dims[0]), min(box[1], dims[1]), min(box[2], dims[2]))
+    source, cells = random.Random(seed), volume(dims)
+    free = array("q", (source.random() < 0.8 for _ in range(cells)))
+    anchors = array("i", sorted(source.sample(range(cells), source.randint(0, cells))))
+    sums = oracle.box_sums(free, dims, inside, _HERE)
+    expected = [at for at in anchors if sums[at] == volume(inside)]
+    own, flags = boxes_within(free, dims, inside, anchors)
+    assert list(own) == expected
+    assert [at for at, flag in enumerate(flags) if flag] == expected
+    values = array("q", (source.randint(-2, 2) for _ in range(cells)))
+    least = min((values[at] for at in anchors), default=0)
+    assert list(with_least(anchors, values)) == [at for at in anchors if values[at] == least]
+
+
 def test_the_kernel_refuses_what_is_no_torus() -> None:
     """Nothing is read beyond the cells that there are."""
     for values, box in ((8, (3, 1, 1)), (7, (1, 1, 1)), (8, (0, 1, 1))):
         with pytest.raises(ValueError):
             box_sums(array("q", [1] * values), (2, 2, 2), box, _HERE)
+    for anchor in (-1, 8):
+        with pytest.raises(ValueError):
+            boxes_within(array("q", [1] * 8), (2, 2, 2), (1, 1, 1), array("i", [anchor]))
+        with pytest.raises(ValueError):
+            with_least(array("i", [anchor]), array("q", [1] * 8))
     assert list(cells_among(b"\5", array("i", [2, -1, 1, 0, 99]).tobytes())) == [1, 0, 0, 1, 0]
 
 
@@ -85,7 +108,8 @@ def tori(draw: st.DrawFn) -> tuple[Torus, frozenset[int], frozenset[int]]:
     dims = draw(st.tuples(axis, axis, axis))
 
     def below(low: int, high: int) -> st.SearchStrategy[Xyz]:
-        return st.tuples(*(st.integers(low, length + high) for length in dims))  # type: ignore
+        x, y, z = (st.integers(low, length + high) for length in dims)
+        return st.tuples(x, y, z)
 
     shapes = st.builds(Placement, below(1, 0), below(0, -1), below(1, 0))
     torus = torus_of(dims, *draw(st.lists(shapes, min_size=1, max_size=3)))

@@ -10,15 +10,19 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from pyslurm_ng._select import box_sums, cells_among
+from pyslurm_ng._select import box_sums, boxes_within, cells_among, with_least
 from pyslurm_ng.model.topology import Topology
 from pyslurm_ng.model.torus import Placement, Torus, Xyz, anchor_cells, box_cells, cells_of, volume
 from pyslurm_ng.sched.cons_tres.topology import Layout, WantedNodes
 
 _HERE = (0, 0, 0)
+_MOST_KNOWN = 4096  # best boxes of tori with the same free nodes
 _MOST_TRIES = 1000  # of boxes for segments with required nodes
+
+
+_FreeBoxes: TypeAlias = "tuple[array[int], array[int]]"  # their anchors; 1 for these, else 0
 
 
 class _Shape(NamedTuple):
@@ -50,7 +54,9 @@ class TorusLayout(Layout):
         super().__init__(topology, position, weights)
         by_position = weights if len(self.groups) > 1 else ()
         self._toruses = [_Cells(torus, position, by_position) for torus in topology.toruses]
-        self._sizes: set[int] = {shape.cells for torus in self._toruses for shape in torus.shapes}
+        sizes = {shape.cells for torus in self._toruses for shape in torus.shapes}
+        self._sizes = sorted(sizes, reverse=True)
+        self._known: dict[tuple[int, int, int], _Box | None] = {}
         self._turns = [len(position)] * len(position)
         turn = 0
         for torus in self._toruses:
@@ -75,10 +81,13 @@ class TorusLayout(Layout):
         if fits.bit_count() < terms.nodes or not self.may_have(terms):
             return None
         cells, count = terms.part, terms.nodes // terms.part
-        if count == 1:
-            best = min(self._boxes(fits, cells, required), default=None)
-            return self._nodes(best) if best is not None else None
-        return self._segments(fits, cells, count, required)
+        if count > 1:
+            return self._segments(fits, cells, count, required)
+        if required:
+            best = min(self._boxes_with(fits, cells, required), default=None)
+        else:
+            best = self._best(fits, cells)
+        return self._nodes(best) if best is not None else None
 
     def _segments(self, fits: int, cells: int, count: int, required: int) -> int | None:
         """Place segment after segment, those with required nodes first."""
@@ -86,7 +95,7 @@ class TorusLayout(Layout):
         if chosen is None:
             return None
         for _ in range(count - chosen.bit_count() // cells):
-            best = min(self._boxes(fits & ~chosen, cells), default=None)
+            best = self._best(fits & ~chosen, cells)
             if best is None:
                 return None
             chosen |= self._nodes(best)
@@ -103,7 +112,7 @@ class TorusLayout(Layout):
         if not required:
             return 0
         ways = []
-        for box in self._boxes(fits, cells, required & -required) if count else ():
+        for box in self._boxes_with(fits, cells, required & -required) if count else ():
             nodes = self._nodes(box)
             ways.append((-(nodes & required).bit_count(), box, nodes))
         for _, _, nodes in sorted(ways):
@@ -119,51 +128,70 @@ class TorusLayout(Layout):
         """Return the nodes of a box."""
         return self._toruses[box.torus].nodes(box.shape, box.anchor)
 
-    def _boxes(self, fits: int, cells: int, required: int = 0) -> Iterator[_Box]:
-        """Yield the free boxes of so many cells that hold required nodes, if there are any.
+    def _best(self, fits: int, cells: int) -> _Box | None:
+        """Return the box of so many cells to prefer of those that are free.
 
-        Of each torus only the best ones, unless nodes are required.
+        From one search to the next few tori change: what was found in the others is known.
         """
-        volumes = sorted((size for size in self._sizes if size >= cells), reverse=True)
-        packed = fits.to_bytes(-(-fits.bit_length() // 8), "little")
-        needs = required.to_bytes(-(-required.bit_length() // 8), "little")
-        for number, (torus, unit) in enumerate(zip(self._toruses, self.units, strict=False)):
-            free_count = unit.count(fits)
-            if free_count < cells or unit.part(required) != required:
+        best: _Box | None = None
+        for number, unit in zip(range(len(self._toruses)), self.units, strict=False):
+            free = fits >> unit.first & unit.mask
+            if free.bit_count() < cells:
                 continue
-            free = cells_among(packed, torus.cells)
-            anchors: dict[int, array[int]] = {}  # free boxes of each shape
-            for index, shape in enumerate(torus.shapes):
-                if shape.cells != cells:
-                    continue
-                boxes = torus.free_boxes(index, free, anchors)
-                best = [at for at in shape.anchors if boxes[at]]
-                if required:
-                    named = box_sums(cells_among(needs, torus.cells), torus.dims, shape.dims, _HERE)
-                    best = [at for at in best if named[at] == required.bit_count()]
-                weights = torus.weights_of(index)
-                broken = [torus.broken_by(index, free, size, anchors) for size in volumes if best]
-                if not required:
-                    for values in (weights, *broken):
-                        best = _least(best, values)
-                    best = best[:1]
-                for at in best:
-                    yield _Box(
-                        weights[at],
-                        tuple(values[at] for values in broken),
-                        free_count,
-                        number,
-                        index,
-                        at,
-                    )
+            key = number, cells, free
+            if key in self._known:
+                box = self._known[key]
+            else:
+                if len(self._known) >= _MOST_KNOWN:
+                    self._known.clear()
+                box = min(self._ranked(number, fits, cells), default=None)
+                self._known[key] = box
+            if box is not None and (best is None or box < best):
+                best = box
+        return best
+
+    def _boxes_with(self, fits: int, cells: int, required: int) -> Iterator[_Box]:
+        """Yield all free boxes of so many cells that hold required nodes."""
+        for number, unit in zip(range(len(self._toruses)), self.units, strict=False):
+            if unit.part(required) == required:
+                yield from self._ranked(number, fits, cells, required)
+
+    def _ranked(self, number: int, fits: int, cells: int, required: int = 0) -> Iterator[_Box]:
+        """Yield free boxes of a torus, of each shape only the first of the best.
+
+        If nodes are required, all that hold them.
+        """
+        torus = self._toruses[number]
+        free = cells_among(_packed(fits), torus.cells)
+        count = self.units[number].count(fits)
+        known: dict[int, _FreeBoxes] = {}  # of each shape
+        for index, shape in enumerate(torus.shapes):
+            if shape.cells != cells:
+                continue
+            best, _ = torus.free_boxes(index, free, known)
+            if required:
+                named = box_sums(
+                    cells_among(_packed(required), torus.cells), torus.dims, shape.dims, _HERE
+                )
+                best = array("i", (at for at in best if named[at] == required.bit_count()))
+            if not best:
+                continue
+            weights = torus.weights_of(index)
+            broken = [
+                torus.broken_by(index, free, size, known) for size in self._sizes if size >= cells
+            ]
+            if not required:
+                for values in (weights, *broken):
+                    best = with_least(best, values)
+                best = best[:1]
+            for at in best:
+                others = tuple(values[at] for values in broken)
+                yield _Box(weights[at], others, count, number, index, at)
 
 
-def _least(cells: list[int], values: Sequence[int]) -> list[int]:
-    """Return those of some cells with the least value."""
-    if len(cells) < 2:
-        return cells
-    least = min(values[at] for at in cells)
-    return [at for at in cells if values[at] == least]
+def _packed(nodes: int) -> bytes:
+    """Return a set of nodes as a bit each."""
+    return nodes.to_bytes(-(-nodes.bit_length() // 8), "little")
 
 
 class _Cells:
@@ -192,28 +220,26 @@ class _Cells:
         cells = box_cells(self.dims, corner, self.shapes[index].dims)
         return sum(1 << self.positions[cell] for cell in cells)
 
-    def free_boxes(self, index: int, free: array[int], known: dict[int, array[int]]) -> array[int]:
-        """Return 1 for each anchor of a shape at which all is free, otherwise 0."""
+    def free_boxes(self, index: int, free: array[int], known: dict[int, _FreeBoxes]) -> _FreeBoxes:
+        """Return the anchors of a shape at which all is free."""
         boxes = known.get(index)
         if boxes is None:
             shape = self.shapes[index]
-            counts = box_sums(free, self.dims, shape.dims, _HERE)
-            boxes = known[index] = array("q", self._none)
-            for at in shape.anchors:
-                if counts[at] == shape.cells:
-                    boxes[at] = 1
+            boxes = known[index] = boxes_within(free, self.dims, shape.dims, shape.anchors)
         return boxes
 
     def broken_by(
-        self, index: int, free: array[int], size: int, known: dict[int, array[int]]
-    ) -> Sequence[int]:
+        self, index: int, free: array[int], size: int, known: dict[int, _FreeBoxes]
+    ) -> array[int]:
         """Return how many free boxes of a size are no longer so, by anchor of a shape."""
         totals: array[int] | None = None
         own = self.shapes[index].dims
         for number, shape in enumerate(self.shapes):
             if shape.cells != size:
                 continue
-            boxes = self.free_boxes(number, free, known)
+            anchors, boxes = self.free_boxes(number, free, known)
+            if not anchors:
+                continue
             # A box that meets another one begins less than its own length before it.
             reach = _each(own, shape.dims, lambda wide, other: wide + other - 1)
             first = _each(own, shape.dims, lambda _, other: 1 - other)
