@@ -10,7 +10,9 @@ import msgspec
 from pyslurm_ng.wire import auth, frame, table
 from pyslurm_ng.wire.admissions import refusal_code
 from pyslurm_ng.wire.auth import Admission, AuthError
+from pyslurm_ng.wire.list_pages import ListPages
 from pyslurm_ng.wire.messages import Done, ErrorReply
+from pyslurm_ng.wire.rate_limit import RateLimit
 from pyslurm_ng.wire.shares import CALL_BYTES, Holder
 from pyslurm_ng.wire.table import MessageError
 
@@ -22,11 +24,13 @@ class Sender(Protocol):
         address: the peer's IP address, "" on a Unix socket.
         holder: the share that new calls count against.
         is_closed: nothing is sent after this.
+        pages: where the list goes on that was answered last.
     """
 
     address: str
     holder: Holder
     is_closed: bool
+    pages: ListPages
 
     @property
     def unsent_bytes(self) -> int:
@@ -87,6 +91,15 @@ class Call:
         auth.check_digest(self._admission, self.kind, body)
         self.request = table.decode_request(self.kind, body)
 
+    def is_over(self, limit: RateLimit) -> bool:
+        """Return whether its user has to wait; the next page of a list counts for nobody."""
+        pages = self._sender.pages
+        return not (
+            limit.words is None
+            or pages.goes_on(self.kind, self._body)
+            or limit.may_ask(self.holder.lane, self.kind)
+        )
+
     @property
     def address(self) -> str:
         """The sender's network address, "" for one that came over a Unix socket."""
@@ -100,6 +113,8 @@ class Call:
     def prepared(self, answer: msgspec.Struct | bytes) -> Callable[[], None]:
         """Return what sends the final answer later; until then its sender is charged for it."""
         kind, body = _answer(answer)
+        if not isinstance(answer, bytes):
+            self._sender.pages.answered(answer)
         holder, size = self.holder, len(body)
         holder.unread_bytes += size
 

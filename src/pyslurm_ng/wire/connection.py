@@ -16,6 +16,7 @@ from pyslurm_ng.wire.call import Call
 from pyslurm_ng.wire.frame import BadFrame
 from pyslurm_ng.wire.http import Pages, take_over
 from pyslurm_ng.wire.lanes import Lanes
+from pyslurm_ng.wire.list_pages import ListPages
 from pyslurm_ng.wire.messages import ErrorReply
 from pyslurm_ng.wire.outbox import Outbox
 from pyslurm_ng.wire.pace import Pace, StreamLimits
@@ -63,11 +64,12 @@ class Connection(asyncio.Protocol):
         address: the peer's IP address, "" on a Unix socket.
         holder: the share that it counts against; the strangers' until a credential is accepted.
         is_closed: nothing is received or sent after this.
+        pages: where the list goes on that was answered last.
     """
 
     __slots__ = (
         "_admissions", "_calls", "_is_held", "_loop", "_outbox", "_pace", "_parser", "_partial",
-        "_server", "_transport", "address", "holder", "is_closed",
+        "_server", "_transport", "address", "holder", "is_closed", "pages",
     )  # fmt: skip
 
     def __init__(self, server: Server, loop: asyncio.AbstractEventLoop) -> None:
@@ -81,9 +83,8 @@ class Connection(asyncio.Protocol):
         self._admissions = Admissions(server.authenticator, server.audience, None)
         self._outbox = Outbox(_NOBODY)
         self._pace = Pace(server.limits, loop.time())
-        self.address = ""
-        self.holder = _NOBODY
-        self.is_closed = False
+        self.address, self.holder, self.is_closed = "", _NOBODY, False
+        self.pages = ListPages()
 
     def __str__(self) -> str:
         return f"{self.holder} at {self.address}" if self.address else str(self.holder)

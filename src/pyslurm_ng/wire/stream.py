@@ -278,7 +278,7 @@ class StreamServer:
         holder, limit = call.holder, self.rate_limit
         lane = holder.lane
         is_limited = lane != PRIVILEGED and row.struct is not IssueToken
-        if limit and is_limited and not limit.may_ask(lane, call.kind):
+        if limit and is_limited and call.is_over(limit):
             self._send_back(call, "rate_limit", "too many requests; wait and ask again")
             return
         if row.stays_open:
