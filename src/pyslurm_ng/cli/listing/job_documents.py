@@ -31,7 +31,7 @@ def print_jobs(
     request = {"filter": job_filter, "flags": flags}
     if not job_filter.get("jobs"):
         request["most"] = _FIRST_PAGE
-    reply = ask_all(client, "ShowJobs", request)
+    reply = _beginning(client, request)
     cluster = reply["cluster_name"]
     more = {
         "last_backfill": seconds(reply["now_us"] // SECOND_US * SECOND_US),
@@ -40,6 +40,20 @@ def print_jobs(
     for part in document_parts("jobs", _jobs(client, request, reply), more):
         write_bytes(part)
     return 0
+
+
+def _beginning(client: "Client", request: "dict[str, Any]") -> "dict[str, Any]":
+    """Return the first page; of a slurmctld that is older than pages, all jobs."""
+    from pyslurm_ng.wire.client import SlurmError
+
+    try:
+        return ask_all(client, "ShowJobs", request)
+    except SlurmError as refusal:
+        from pyslurm_ng.base.error_numbers import Errno
+
+        if refusal.code != Errno.SLURM_PROTOCOL_VERSION_ERROR or not request.pop("most", 0):
+            raise
+    return ask_all(client, "ShowJobs", request)
 
 
 def _jobs(
