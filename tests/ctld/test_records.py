@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from pyslurm_ng.base.errors import Reject
 from pyslurm_ng.base.numbers import INFINITE
+from pyslurm_ng.ctld import job_filter
 from pyslurm_ng.ctld.queries import jobs
 from pyslurm_ng.ctld.queries.jobs import (
     BRIEF_FIELDS,
@@ -21,7 +23,7 @@ from pyslurm_ng.ctld.queries.jobs import (
 from pyslurm_ng.ctld.queries.nodes import NODE_FIELDS, show_nodes
 from pyslurm_ng.ctld.records import RecordCache
 from pyslurm_ng.kernels.records import project
-from pyslurm_ng.model.states import JobFlag
+from pyslurm_ng.model.states import JobFlag, JobState
 from pyslurm_ng.wire.client import SlurmError
 from pyslurm_ng.wire.query_messages import JobFilter, Records, ShowJobs, ShowNodes
 from tests.cli.reference_cluster import ADMIN, ReferenceCluster, caller, queue
@@ -165,8 +167,46 @@ def test_narrow_questions_are_answered_at_once(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(jobs, "_MANY_WAITING", 10)
     reference = queue()
     terms = (reference.cluster, reference.soft, reference.conf)
-    for job_filter in (JobFilter(jobs=["21"]), JobFilter(uids=[4711])):
-        assert jobs.packing(*terms, ShowJobs(filter=job_filter), ADMIN) is None
+    for narrow in (JobFilter(jobs=["21"]), JobFilter(uids=[4711])):
+        assert jobs.packing(*terms, ShowJobs(filter=narrow), ADMIN) is None
+
+
+@settings(max_examples=drawn(60), deadline=None)
+@given(
+    st.lists(STEERING, max_size=4),
+    st.sets(st.sampled_from(list(JobState)), max_size=3),
+    st.lists(st.sampled_from([1001, 1002, 4711]), max_size=2, unique=True),
+)
+def test_indexes_leave_no_job_out(
+    steps: list[tuple[str, Any]], states: set[JobState], uids: list[int]
+) -> None:
+    """Only jobs that can be of the wanted states and users are looked at: all of these."""
+    reference = queue()
+    client = reference.client("root")
+    for kind, fields in steps:
+        if kind != "pass":
+            with contextlib.suppress(SlurmError):
+                client.change(kind, fields)
+    wanted = JobFilter(states=[int(state) for state in states], uids=uids)
+    terms = (reference.cluster, reference.soft, reference.conf)
+    shown = show_jobs(*terms, ShowJobs(filter=wanted), ADMIN, reference.now_us)
+    assert isinstance(shown, Records)
+    agrees = job_filter.agrees(reference.cluster, wanted, reference.now_us)
+    assert not isinstance(agrees, Reject)
+    expected = {job.job_id for job in reference.cluster.jobs.values() if agrees(job)}
+    assert set(rows(shown.records, BRIEF_FIELDS)) == expected
+
+
+def test_few_running_jobs_are_listed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`squeue -t R` waits for no slices, whatever the number of jobs that wait."""
+    reference = queue()
+    monkeypatch.setattr(jobs, "_MANY_WAITING", len(reference.cluster.job_index.active))
+    assert len(reference.cluster.jobs) > jobs._MANY_WAITING
+    terms = (reference.cluster, reference.soft, reference.conf)
+    running = JobFilter(states=[int(JobState.RUNNING)])
+    assert jobs.packing(*terms, ShowJobs(filter=running), ADMIN) is None
+    theirs = JobFilter(states=[int(JobState.RUNNING)], uids=[1001, 1002])
+    assert jobs.packing(*terms, ShowJobs(filter=theirs), ADMIN) is None
 
 
 @pytest.mark.parametrize("most", [1, 2, 7, 4096])

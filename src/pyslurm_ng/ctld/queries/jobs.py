@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import nsmallest
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
@@ -34,7 +34,7 @@ from pyslurm_ng.model import amounts
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import Job, Step
-from pyslurm_ng.model.states import JobFlag
+from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState
 from pyslurm_ng.sched.frame.policy import exempt_s
 from pyslurm_ng.wire.query_messages import GetBatchScript, JobFilter, Records, ShowJobs, ShowSteps
 
@@ -180,6 +180,7 @@ _MANY_WAITING = 2000
 _SLICE = 1500  # brief records packed in one go: 10 ms, or a fifth of that after a pass
 _DETAILED_SLICE = 300
 _FEW_IDS = 16  # found twice in no time
+_NONE: Mapping[int, object] = {}
 _LONGEST_GAP = 1000  # ids without a job that are counted through before all jobs are looked at
 
 
@@ -307,22 +308,45 @@ def _candidates(cluster: Cluster, request: ShowJobs, audience: Audience) -> Iter
     jobs = cluster.jobs
     if request.most:
         return (jobs[job_id] for job_id in _page(cluster, request, audience))
-    if request.filter.uids:
-        return (jobs[job_id] for job_id in _ids_of_users(cluster, request))
-    return iter(jobs.values())
+    return (jobs[job_id] for part in _narrowest(cluster, request.filter) for job_id in part)
 
 
-def _ids_of_users(cluster: Cluster, request: ShowJobs) -> Iterator[int]:
+Ids: TypeAlias = Mapping[int, object]
+
+
+def _narrowest(cluster: Cluster, criteria: JobFilter) -> list[Ids]:
+    """Return the ids among which all jobs are that agree: of users, of states or of all."""
+    of_all: list[Ids] = [cluster.jobs]
+    choices = (_of_users(cluster, criteria), _of_states(cluster, criteria), of_all)
+    return min((parts for parts in choices if parts), key=lambda parts: sum(map(len, parts)))
+
+
+def _of_users(cluster: Cluster, criteria: JobFilter) -> list[Ids]:
     of_user = cluster.job_index.by_user
-    return (job_id for uid in request.filter.uids for job_id in of_user.get(uid, ()))
+    return [of_user.get(uid, _NONE) for uid in criteria.uids]
+
+
+def _of_states(cluster: Cluster, criteria: JobFilter) -> list[Ids]:
+    """Return the ids of wanted base states; [] if other jobs may be wanted, too.
+
+    Few run where a million wait, so `squeue -t R` must not look at each.
+    """
+    if criteria.all_states or criteria.state_flags:
+        return []
+    index, parts = cluster.job_index, list[Ids]()
+    wanted = set(criteria.states)
+    if JobState.PENDING in wanted:
+        parts.append(index.pending)
+    if wanted & TERMINAL_STATES:
+        parts.append(index.ended)
+    if wanted - TERMINAL_STATES - {JobState.PENDING}:
+        parts.append(index.active)
+    return parts
 
 
 def _candidate_count(cluster: Cluster, request: ShowJobs) -> int:
     """Return how many `_candidates` there are, or how many there may be on a page."""
-    count = len(cluster.jobs)
-    if request.filter.uids:
-        of_user = cluster.job_index.by_user
-        count = sum(len(of_user.get(uid, ())) for uid in request.filter.uids)
+    count = sum(map(len, _narrowest(cluster, request.filter)))
     return min(count, request.most) if request.most else count
 
 
@@ -335,7 +359,7 @@ def _page(cluster: Cluster, request: ShowJobs, audience: Audience) -> list[int]:
     jobs, most, at = cluster.jobs, request.most, request.after_job
     sees = None if audience.sees_all_jobs else audience.sees_job
     if request.filter.uids:
-        of_users = {i for i in _ids_of_users(cluster, request) if i > at}
+        of_users = {i for ids in _of_users(cluster, request.filter) for i in ids if i > at}
         return nsmallest(most, (i for i in of_users if sees is None or sees(jobs[i])))
     page: list[int] = []
     missing = 0
