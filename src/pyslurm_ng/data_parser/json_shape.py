@@ -87,9 +87,25 @@ def _quoted(key: str) -> str:
 
 
 def encoded(whole: "Any", depth: int) -> str:
-    """Return a value as JSON whose further lines are indented for `depth` levels."""
-    made = json.dumps(whole, indent=2).replace("\x7f", "\\u007f")
-    return made.replace("\n", "\n" + "  " * depth)
+    """Return a value as JSON whose further lines are indented for `depth` levels.
+
+    As `json.dumps` with `indent`, which leaves cycles behind, a kilobyte each: commands search for
+    none, so a long list took more memory with each job.
+    """
+    if isinstance(whole, str):
+        return _quoted(whole)
+    if type(whole) is int:
+        return str(whole)
+    if not whole or not isinstance(whole, dict | list | tuple):
+        return json.dumps(whole)
+    indent = "\n" + "  " * depth
+    if isinstance(whole, dict):
+        parts = [f"{_quoted(key)}: {encoded(part, depth + 1)}" for key, part in whole.items()]
+        begin, end = "{}"
+    else:
+        parts = [encoded(part, depth + 1) for part in whole]
+        begin, end = "[]"
+    return f"{begin}{indent}  " + f",{indent}  ".join(parts) + f"{indent}{end}"
 
 
 class Template:
