@@ -96,6 +96,7 @@ class Writer:
         durable: the newest sequence that is safe.
         spared: is told what was raised about one thing only; others of its kind go on.
         wrote: is told which user's request has added about how many bytes to the journal.
+        refused: is told of each change that a rule refuses.
     """
 
     def __init__(
@@ -128,6 +129,7 @@ class Writer:
         self._on_bug = on_bug
         self.spared = spared
         self.wrote: Callable[[Caller, int], None] = _uncounted
+        self.refused: Callable[[Struct, Context, Reject], None] = _unnoticed
         self._encode = encode
         self._waiting_queries = WaitingQueries(self, call_later) if call_later is not None else None
         self._batch: list[ev.AnyEvent] = []
@@ -170,6 +172,7 @@ class Writer:
                 return
         outcome = rule(self.cluster, request, context)
         if isinstance(outcome, Reject):
+            self.refused(request, context, outcome)
             self.refuse(answer, outcome)
             return
         reply = Done(notes=list(outcome.notes)) if outcome.reply is None else outcome.reply
@@ -340,6 +343,10 @@ class Writer:
 
 def _uncounted(caller: Caller, size: int) -> None:
     """Count nothing: no user's share is bounded."""
+
+
+def _unnoticed(request: Struct, context: Context, reject: Reject) -> None:
+    """Tell nobody of a refusal."""
 
 
 def _name(event: ev.AnyEvent) -> str:
