@@ -68,16 +68,18 @@ def cluster(directory: Path) -> Iterator[LiveCluster]:
 
 @pytest.fixture(scope="module")
 def environment(directory: Path) -> Path:
-    """The virtual environment of the clients, made by an interpreter that all users may start."""
+    """Where the clients' virtual environment is, or will be.
+
+    Its interpreter is one that all users may start.
+    """
     kept = os.environ.get("PYSLURM_CLIENTS")
-    target = Path(kept) if kept else directory / "clients"
-    if not target.exists():
-        subprocess.run(["/usr/bin/python3", "-m", "venv", target], check=True)
-    return target
+    return Path(kept) if kept else directory / "clients"
 
 
 def install(environment: Path, client: dict[str, Any]) -> None:
     """Install a client's packages; a registry that is not reached fails the test."""
+    if not environment.exists():
+        subprocess.run(["/usr/bin/python3", "-m", "venv", environment], check=True)
     if client.get("packages"):
         pip = [environment / "bin" / "python", "-m", "pip", "install", "-q", *client["packages"]]
         subprocess.run(pip, check=True, stdout=subprocess.DEVNULL)
@@ -93,6 +95,8 @@ def test_client_runs_unchanged(
     """Its own program says ok, and no daemon says anything of it."""
     client = CLIENTS[name]
     user = ADMINISTRATOR if client.get("is_administrator") else USER
+    if client.get("is_alone"):
+        environment = environment.with_name(f"{environment.name}-{name}")
     install(environment, client)
     work = directory / name
     work.mkdir()
