@@ -191,10 +191,13 @@ class StepReaders:
         self._loop.later(_LINGER_S, self._close, "readers")
         while any(not reader.link.is_flushed for reader in self._readers):
             self._loop.turn(_LINGER_S)
+        for reader in self._readers:
+            reader.link.finish()
+        while any(reader.link.is_open for reader in self._readers):
+            self._loop.turn(_LINGER_S)
         self._close()
 
     def _close(self) -> None:
         for reader in self._readers:
-            reader.link.finish()
             reader.link.close()
         self._readers.clear()
