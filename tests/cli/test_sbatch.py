@@ -206,6 +206,33 @@ def test_answers_as_slurm_does(shell: Shell, case: Case) -> None:
     assert code == case.code
 
 
+HET_SCRIPT = b"#!/bin/sh\n#SBATCH -n1 -t3\n#SBATCH hetjob\n#SBATCH -n2 -t9\ntrue\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "sizes"),
+    [
+        (["-t7", "-c3", "-p", "debug"], [(1, 7, 3, "debug"), (2, 7, 3, "debug")]),
+        (["-t7", ":", "-c3"], [(1, 7, 1, "main"), (2, 9, 3, "main")]),
+    ],
+)
+def test_a_line_without_a_colon_is_about_each_component_of_the_script(
+    shell: Shell, words: list[str], sizes: list[tuple[int, int, int, str]]
+) -> None:
+    """As in Slurm: `sbatch -p debug` of such a script had its other components elsewhere."""
+    leader = shell.job("-H", *words, stdin=HET_SCRIPT).job_id
+    jobs = [shell.reference.cluster.jobs[leader + index] for index in range(2)]
+    assert sizes == [
+        (
+            job.request.ntasks,
+            job.request.time_limit_min,
+            max(job.request.cpus_per_task, 1),
+            job.partition,
+        )
+        for job in jobs
+    ]
+
+
 def test_test_only_names_nodes_and_makes_no_job(shell: Shell) -> None:
     """The line is Slurm's; nothing is queued."""
     out, err, code = shell.run("--test-only", "-N2", "--wrap", "true")

@@ -110,6 +110,8 @@ def prepare(
     if directives or groups:
         from pyslurm_ng.cli.submit.het_options import further_components
 
+        # A command line without `:` is about each component that the script has.
+        groups = groups or [pairs] * len(directives)
         further = further_components(options, directives, groups, environment)
     conf = conf or read_conf("sbatch", *submission.CONF_KEYS)
     for component in (options, *further):
