@@ -20,7 +20,7 @@ import pytest
 
 from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.base.numbers import REQ_NODES_SET
-from pyslurm_ng.cli import sbatch
+from pyslurm_ng.cli import command, sbatch
 from pyslurm_ng.cli.submit import submission
 from pyslurm_ng.cli.submit.directives import apply_directives, split_directive
 from pyslurm_ng.cli.submit.option_state import COMMAND_LINE
@@ -231,6 +231,23 @@ def test_a_line_without_a_colon_is_about_each_component_of_the_script(
         )
         for job in jobs
     ]
+
+
+@pytest.mark.parametrize(
+    ("words", "err", "code"),
+    [
+        (["-p", "nosuch", "--wrap", "true"], "", 1),
+        (["/no/such"], "", 1),
+        (["-t", "x", "--wrap", "true"], "sbatch: error: Invalid --time specification\n", 255),
+    ],
+)
+def test_a_second_q_hides_errors_of_what_is_not_an_option(
+    shell: Shell, words: list[str], err: str, code: int
+) -> None:
+    with shell.patch.context() as inner:
+        inner.setattr(command, "_shows_errors", True)
+        assert shell.run("-Q", *words)[1] != ""
+        assert shell.run("-QQ", *words) == ("", err, code)
 
 
 def test_test_only_names_nodes_and_makes_no_job(shell: Shell) -> None:

@@ -12,8 +12,19 @@ if TYPE_CHECKING:
     from pyslurm_ng.wire.client import Client
 
 
+_shows_errors = True
+
+
+def hide_errors() -> None:
+    """Print no more errors, as -QQ asks for; fatal ones are still shown."""
+    global _shows_errors
+    _shows_errors = False
+
+
 def say(text: str) -> None:
     """Print lines on stderr, after earlier output on stdout."""
+    if not _shows_errors and text.split(" ", 2)[1:2] == ["error:"]:
+        return
     sys.stdout.flush()
     sys.stderr.write(printable(text, "\n\t") + "\n")
 

@@ -142,6 +142,7 @@ def _check(options: Options, pairs: "list[tuple[str, str | None]]") -> None:
     except OptionError:
         options.lines = alone.lines
         raise
+    alone.keep_quiet()
 
 
 # The script -----------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from pyslurm_ng.base.numbers import (
     REQ_STEPMGR,
     REQ_USE_MIN_NODES,
 )
+from pyslurm_ng.cli.command import hide_errors
 from pyslurm_ng.cli.option_words import OPTIONAL, REQUIRED, OptionError, UsageError, split_words
 from pyslurm_ng.cli.submit import (
     client_values as cv,
@@ -170,6 +171,8 @@ class Options(OptionState):
         elif name == "verbose":
             # A variable holds the level, and none without a number.
             self.verbose += 1 if value is None else int(value) if value.isdigit() else 0
+        elif name == "quiet":
+            self.settings[name] = self.settings.get(name, "") + "Q"
         elif name in SETTINGS:
             self.settings[name] = value or ""
         elif self.plugins is not None and self.plugins.has(name):
@@ -255,7 +258,14 @@ class Options(OptionState):
             self.filters.pre_submit(self)
         if self.plugins is not None:
             self.plugins.begin(self)
-        return [*self.warnings, *settle(self)]
+        warnings = [*self.warnings, *settle(self)]
+        self.keep_quiet()
+        return warnings
+
+    def keep_quiet(self) -> None:
+        """Hide errors from now on if there is more than one -Q, as Slurm does."""
+        if len(self.settings.get("quiet", "")) > 1:
+            hide_errors()
 
     def check_resources(self, gres_types: str) -> None:
         """Refuse generic resources that slurm.conf's GresTypes does not name."""
