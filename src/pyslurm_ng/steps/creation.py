@@ -87,6 +87,9 @@ def create(
     need = _need(cluster, job, message, candidates, conf)
     if isinstance(need, Reject):
         return need
+    if need.nodes_min > len(job.nodes):
+        detail = f"Only allocated {len(job.nodes)} nodes asked for {need.nodes_min}"
+        return Reject(Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE, detail)
     step_place = _step_place(cluster, job, need, candidates, _prefers_idle(message))
     if isinstance(step_place, Reject):
         return step_place

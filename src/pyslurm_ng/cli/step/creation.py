@@ -131,7 +131,7 @@ class StepCreation:
     def _refused(self, job_id: int, problem: SlurmError) -> None:
         from pyslurm_ng.base.error_numbers import Errno
 
-        text = problem.text.split("\n")[-1]
+        *details, text = problem.text.split("\n")
         is_unknown = problem.code in (Errno.ESLURM_INVALID_JOB_ID, Errno.ESLURM_ALREADY_DONE)
         if is_unknown or problem.code == Errno.ESLURM_JOB_PENDING:
             say(f"srun: error: Unable to confirm allocation for job {job_id}: {text}")
@@ -139,6 +139,9 @@ class StepCreation:
                 self._info(
                     f"Check SLURM_JOB_ID environment variable. Expired or invalid job {job_id}"
                 )
+        elif details and problem.code == Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE:
+            # What srun says by itself within the job, whose variables tell how many nodes it has.
+            say(f"srun: error: {details[0]}")
         else:
             say(f"srun: error: Unable to create step for job {job_id}: {text}")
         raise NoStep

@@ -202,7 +202,7 @@ def _chosen(
     ntasks = need.ntasks or nodes_min * max(1, need.tasks_per_node)
     first = nodes_min
     if need.aims_high:
-        first = max(first, min(nodes_max, ntasks))
+        first = max(first, min(nodes_max, need.ntasks or nodes_max))
     chosen = room[:first]
     capacity = sum(fit for _, fit in chosen)
     for pair in room[first:]:

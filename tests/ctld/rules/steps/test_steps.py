@@ -111,6 +111,22 @@ def test_four_small_steps_use_four_nodes() -> None:
     assert sorted(reply.nodes[0] for reply in replies) == ["n1", "n2", "n3", "n4"]
 
 
+def test_a_range_of_nodes_means_as_many_as_the_job_has() -> None:
+    """`srun -N1-5` without -n: a task on each node up to the fifth, as in Slurm."""
+    cluster = cluster_of()
+    job = running(cluster, nodes_min=3, nodes_max=3, ntasks=3)
+    for most, tasks in ((5, [[0], [1], [2]]), (2, [[0], [1]])):
+        assert granted(cluster, job, nodes_min=1, nodes_max=most, flags=STEP_OVERLAP).tasks == tasks
+
+
+def test_more_nodes_than_the_job_has_are_named() -> None:
+    """Srun outside of the job does not know how many nodes it has."""
+    cluster = cluster_of()
+    job = running(cluster, nodes_min=2, nodes_max=2, ntasks=2)
+    no = ask(cluster, job, nodes_min=3, nodes_max=4)
+    assert isinstance(no, Reject) and no.detail == "Only allocated 2 nodes asked for 3"
+
+
 def test_steps_one_after_the_other_have_the_same_node() -> None:
     """As in Slurm 22.05: the first node without a step, and so the files of the one before."""
     cluster = cluster_of()
@@ -173,7 +189,8 @@ def test_what_can_never_be_is_refused(fields: dict[str, Any], code: int) -> None
     """Not as "busy": srun would wait for ever."""
     cluster = cluster_of()
     job = running(cluster, nodes_min=2, nodes_max=2, ntasks=2)
-    assert ask(cluster, job, **fields) == Reject(code)
+    no = ask(cluster, job, **fields)
+    assert isinstance(no, Reject) and no.code == code
 
 
 @pytest.mark.parametrize(
