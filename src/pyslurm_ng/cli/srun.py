@@ -208,7 +208,7 @@ def _run(
         sys.stdout.write(mpi_kinds.listing())
         return 0
     conf = submission.begin(options, operands, read_conf, CONF_KEYS)
-    variables = step_request.with_own_cpus(dict(os.environ))
+    variables = step_request.with_own_gres(step_request.with_own_cpus(dict(os.environ)))
     options.apply_environment(without_step_masks(variables))
     options.apply_all(pairs, COMMAND_LINE)
     if "multi-prog" in options.settings and operands:

@@ -157,6 +157,16 @@ def test_the_cpus_that_a_script_gives_srun_replace_those_of_the_job() -> None:
         fields_of(variables=step_request.with_own_cpus({**JOB, "SRUN_CPUS_PER_TASK": "x"}))
 
 
+def test_devices_of_a_step_are_those_of_its_own_variable() -> None:
+    """SLURM_STEP_GRES is about steps of a job alone, and yields to the command line."""
+    variables = {**JOB, "SLURM_GPUS_PER_NODE": "4", "SLURM_STEP_GRES": "none"}
+    own = step_request.with_own_gres(variables)
+    assert (fields_of(variables=own)["gres"], "gpus_per_node" in own) == ("none", False)
+    assert fields_of("--gres=gpu:2", variables=own)["gres"] == "gpu:2"
+    outside = {"SLURM_STEP_GRES": "none"}
+    assert step_request.with_own_gres(outside) is outside
+
+
 def test_gpus_of_tres_per_task_are_the_steps_own() -> None:
     """`srun --tres-per-task=gres/gpu` in a job: they replace what the job's variables name."""
     variables = {**JOB, "SLURM_GPUS_PER_TASK": "4", "SLURM_TRES_PER_TASK": "gres/gpu=4"}

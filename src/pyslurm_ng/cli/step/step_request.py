@@ -43,6 +43,19 @@ def with_own_cpus(environment: "dict[str, str]") -> "dict[str, str]":
     return variables | ({"SLURM_TRES_PER_TASK": ",".join(others)} if others else {})
 
 
+def with_own_gres(environment: "dict[str, str]") -> "dict[str, str]":
+    """Return the variables with SLURM_STEP_GRES before what the job's say of devices.
+
+    It is about steps of a job that there is, not about the job of an srun.
+    """
+    gres = environment.get("SLURM_STEP_GRES")
+    if gres is None or "SLURM_JOB_ID" not in environment:
+        return environment
+    of_job = ("SLURM_GPUS", "SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_TASK")
+    variables = {name: value for name, value in environment.items() if name not in of_job}
+    return variables | {"SLURM_GRES": gres}
+
+
 def check_settings(options: "Options") -> None:
     """Refuse what is not implemented, and values that are wrong.
 
