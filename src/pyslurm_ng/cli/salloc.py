@@ -183,11 +183,9 @@ class _Salloc:
         if "job-name" not in options.given:
             # As in Slurm: neither the shell nor the command names the job.
             request["name"] = "no-shell" if "no-shell" in self._options.settings else "interactive"
-        request["command"] = self._path or self._command[0]
         for component in self.further:
             submission.describe_origin(component, self._argv)
             component.request.setdefault("name", request["name"])
-            component.request["command"] = self._path or self._command[0]
         submission.become(options)
         self._conf = submission.choose_cluster(options, self._conf)
         allocation = Allocation(connect(self._conf), options, self._signals, self.further)
