@@ -66,6 +66,14 @@ def test_kill_wait(template: Template, wait_s: int, status: int) -> None:
     assert step.end()["status"] == status
 
 
+def test_tasks_may_write_core_files_whatever_slurmd_may(template: Template) -> None:
+    """PropagateResourceLimits=NONE: as in Slurm the limit is that of the host, not of a daemon."""
+    node = Node(template.directory)
+    _, out = node.run(template, "ulimit -Sc; ulimit -Hc")
+    soft, hard = out.split()
+    assert soft == hard
+
+
 @pytest.mark.parametrize(("value", "expected"), [(0, "new\n"), (1, "old\nnew\n")])
 def test_job_file_append(template: Template, value: int, expected: str) -> None:
     """JobFileAppend=1 keeps what the file of an earlier run holds, unless the job says truncate."""

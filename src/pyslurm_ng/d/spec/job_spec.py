@@ -139,6 +139,9 @@ def _nice(conf: SlurmConf, sent: Mapping[str, str], uid: int) -> int:
 def _rlimits(limits: Sequence[tuple[str, int, int]]) -> list[tuple[int, int, int]]:
     """Return (resource, soft, hard) of those that are propagated; `spawn` keeps to the node's."""
     rlimits = []
+    if not any(name.upper().endswith("CORE") for name, _, _ in limits):
+        # Not that of slurmd, which a site may have set to 0 for daemons: as Slurm does it.
+        rlimits.append((resource.RLIMIT_CORE, -1, -1))
     for name, soft, hard in limits:
         number = _LIMITS.get(name.upper().removeprefix("RLIMIT_"))
         if number is not None:
