@@ -203,7 +203,9 @@ def test_partitions_that_do_not_take_the_job(line: str, who: Caller, code: int) 
 
 def test_a_job_that_reboots_its_nodes_has_them_for_itself() -> None:
     """--reboot: of administrators only; without RebootProgram it is a note, as in Slurm."""
-    assert Site().refused(flags=REQ_REBOOT) == Errno.ESLURM_ACCESS_DENIED
+    no = Site().answer(ALICE, flags=REQ_REBOOT)
+    detail = "rebooting of nodes is only allowed for admins"
+    assert no == Reject(Errno.ESLURM_ACCESS_DENIED, detail)
     assert Site().job(ROOT, flags=REQ_REBOOT).request.flags & (REQ_REBOOT | REQ_EXCLUSIVE)
     able = Site("RebootProgram=/bin/true").job(ROOT, flags=REQ_REBOOT)
     assert able.request.flags & REQ_EXCLUSIVE

@@ -345,7 +345,8 @@ def refused_rights(request: JobRequest, context: Context) -> Reject | None:
     if request.admin_comment and not caller.is_operator:
         return Reject(Errno.ESLURM_ACCESS_DENIED)
     if request.flags & REQ_REBOOT and not caller.is_admin:
-        return Reject(Errno.ESLURM_ACCESS_DENIED)
+        detail = "rebooting of nodes is only allowed for admins"
+        return Reject(Errno.ESLURM_ACCESS_DENIED, detail)
     return None
 
 
