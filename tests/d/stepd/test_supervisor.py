@@ -92,8 +92,8 @@ def test_missing_interpreter_is_the_errno(template: Template) -> None:
     spec = template.spec("#!/no/such/program\n")
     assert template.start(spec).end()["status"] == 2 << 8
     said = Path(spec["tasks"][0]["out"]).read_text()
-    assert "error: execve(): " in said
-    assert said.endswith("slurm_script: No such file or directory\n")
+    text = "error: execve(): bad interpreter(/no/such/program): No such file or directory\n"
+    assert said.endswith(text)
 
 
 def test_unwritable_output_is_53(template: Template) -> None:
@@ -572,6 +572,21 @@ def test_a_program_of_the_working_directory_is_found_last(
         srun = Srun(template, [program], count=1, cwd=str(tmp_path))
         srun.finish()
         assert (srun.exits, bytes(srun.out.get((0, step_io.STDOUT), b""))) == ({0: exits}, out)
+
+
+def test_a_script_without_its_interpreter_is_told_as_such(
+    template: Template, tmp_path: Path
+) -> None:
+    """As in Slurm: `No such file` of a script that is there puzzles its user."""
+    script = tmp_path / "script"
+    script.write_text("#! /no/such -x\n")
+    script.chmod(0o755)
+    srun = Srun(template, [str(script)], count=1)
+    srun.finish()
+    assert srun.exits == {0: 2 << 8}
+    assert srun.notices.endswith(
+        b"error: execve(): bad interpreter(/no/such -x): No such file or directory\n"
+    )
 
 
 def test_missing_program(template: Template) -> None:

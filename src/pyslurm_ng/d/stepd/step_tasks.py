@@ -18,6 +18,7 @@ no other process waiting, and a task costs no more than one process.
 import errno
 import os
 import time
+from stat import S_IROTH, S_ISREG
 
 from pyslurm_ng.d.stepd.own_process import identity_of
 from pyslurm_ng.d.stepd.task_streams import NULL, TERMINAL, Started, TaskStreams
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from pyslurm_ng.d.stepd.plugin_host import PluginHost
     from pyslurm_ng.d.stepd.task_programs import TaskPrograms
 
+_LONGEST_INTERPRETER = 256  # the kernel reads no more of a script
 FILES_STATUS = 53
 """How Slurm reports that a script's files could not be opened: 0:53."""
 PLUGIN_STATUS = 1 << 8
@@ -339,7 +341,10 @@ class TaskStarter:
             raise CannotStart(FILES_STATUS, f"{where}: {why}")
         if where == "exec" and not self._is_routed:
             self.notes.clear()
-        self.notes.append(f"execve(): {self._program(task)[0]}: {why}")
+        path = self._program(task)[0]
+        if error.errno == errno.ENOENT and (program := _interpreter(path, self._spec["uid"])):
+            path = f"bad interpreter({program})"
+        self.notes.append(f"execve(): {path}: {why}")
         task.status = (error.errno or 1) << 8
         task.is_over = True
 
@@ -366,3 +371,23 @@ def _candidates(program: bytes, environment: "list[bytes]") -> "list[bytes]":
 def notice(text: str) -> bytes:
     """Return a line as Slurm's supervisor writes it into a job's stderr."""
     return f"[{stamp()}] error: {text}\n".encode("utf-8", "surrogateescape")
+
+
+def _interpreter(path: str, uid: int) -> str:
+    """Return what the first line of a script calls its interpreter, "" for what is no script.
+
+    The supervisor has more rights than the user, so only what the user may read is looked at.
+    """
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return ""
+    try:
+        status = os.fstat(file)
+        is_theirs = status.st_uid == uid or bool(status.st_mode & S_IROTH)
+        line = os.read(file, _LONGEST_INTERPRETER) if S_ISREG(status.st_mode) and is_theirs else b""
+    except OSError:
+        return ""
+    finally:
+        os.close(file)
+    return os.fsdecode(line[2:].partition(b"\n")[0].strip()) if line.startswith(b"#!") else ""
