@@ -661,7 +661,7 @@ def test_no_words_end_in_a_traceback(words: list[str], command: str) -> None:
     [
         (" -n 2 # two", ["-n", "2"]),
         (" --comment='x y' -o \"a#b\"", ["--comment=x y", "-o", "a#b"]),
-        (r" -o a\ b", ["-o", "a b"]),
+        (r" -o a\ b", ["-o", "a", "b"]),  # unlike in a shell
         (" --comment=''", ["--comment="]),
         (" -J a#b -n 2", ["-J", "a"]),
         (r" -J a\#b -n 2", ["-J", "a#b", "-n", "2"]),

@@ -91,7 +91,7 @@ def _comment_lines(script: bytes) -> "list[tuple[int, str]]":
 def split_directive(text: str, where: str) -> "list[str]":
     """Return the words of a line; quotes and backslashes work as in a shell, and # ends the line.
 
-    Unlike in a shell, a backslash counts within single quotes, too.
+    Unlike in a shell, a backslash counts within single quotes, too, and keeps no blank elsewhere.
 
     Raises:
         OptionError: a quotation mark is not closed.
@@ -104,6 +104,8 @@ def split_directive(text: str, where: str) -> "list[str]":
     while position < len(body):
         letter = body[position]
         position += 1
+        if letter == "\\" and not quote and body[position : position + 1] in _BLANKS:
+            continue  # it is dropped, and the blank ends the word
         if letter == "\\":
             word = (word or "") + body[position : position + 1] if body[position:] else word
             position += 1
