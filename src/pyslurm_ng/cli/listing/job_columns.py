@@ -324,6 +324,10 @@ def _minutes(context: Context, column: "Cells") -> "Cells":
     return [short_time(cell * 60 if cell < NO_VAL else 0) for cell in column]
 
 
+def _seconds(context: Context, column: "Cells") -> "Cells":
+    return [short_time(cell if cell < NO_VAL else 0) for cell in column]
+
+
 def _stderr(context: Context, names: "Cells", work_dirs: "Cells") -> "Cells":
     return [below(*row) for row in zip(names, work_dirs, strict=False)]
 
@@ -425,7 +429,7 @@ FIELDS: "dict[str, Field]" = {
     "numcpus": ("C", "CPUS", ("cpus",), _plain),
     "numnodes": ("D", "NODES", ("node_count",), _plain),
     "numtasks": ("", "TASKS", ("tasks",), _plain),
-    "origin": ("", "ORIGIN", _ID, _unknown),
+    "origin": ("", "ORIGIN", _ID, _no_federation),
     "originraw": ("", "ORIGIN_RAW", _ID, _no_federation),
     "oversubscribe": ("h", "OVER_SUBSCRIBE", ("oversubscribe",), _plain),
     "partition": ("P", "PARTITION", ("partition",), _plain),
@@ -480,7 +484,7 @@ FIELDS: "dict[str, Field]" = {
                       _per_task),
     "userid": ("U", "UID", ("user_id",), _plain),
     "username": ("u", "USER", ("user_name",), _plain),
-    "wait4switch": ("", "WAIT4SWITCH", ("switches_wait_s",), _plain),
+    "wait4switch": ("", "WAIT4SWITCH", ("switches_wait_s",), _seconds),
     "wckey": ("w", "WCKEY", ("wckey",), _or_null),
     "workdir": ("Z", "WORK_DIR", ("work_dir",), _plain),
 }  # fmt: skip
