@@ -267,3 +267,20 @@ def test_the_sqlite_file_is_private(tmp_path: Path) -> None:
     database.open()
     database.close()
     assert path.stat().st_mode & 0o077 == 0
+
+
+def test_usual_columns_replace_what_was_stored(database: Database) -> None:
+    """They are part of the statement, and as true of rows that are there as of new ones."""
+    row: dict[str, object] = {
+        column.name: schema.default_of(column) for column in schema.steps.columns
+    }
+    row |= {"job_index": 1, "step_id": 0, "het_component": -1}
+    keys = ("job_index", "step_id", "het_component")
+    first = row | {"name": "before", "tasks": 7, "kill_uid": 5, "std_out": "file"}
+    again = row | {"tasks": 8, "state": "COMPLETED"}
+    usual = frozenset(row) - {*keys, "tasks", "state"}
+    with database.write() as connection:
+        database.upsert(connection, schema.steps, keys, [first])
+        database.upsert(connection, schema.steps, keys, [again, again | {"step_id": 1}], usual)
+    stored = rows(database, schema.steps, *row)
+    assert stored == [tuple(again.values()), tuple((again | {"step_id": 1}).values())]

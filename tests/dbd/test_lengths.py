@@ -9,8 +9,8 @@ import pytest
 
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.columns import SCRIPT_CHARACTERS
-from pyslurm_ng.dbd.lengths import LEAST, MOST, fit
-from pyslurm_ng.kernels.records import fits
+from pyslurm_ng.dbd.lengths import LEAST, MOST, fit, usual_columns
+from pyslurm_ng.kernels.records import fits, unchanged
 
 TEXTS, LENGTHS, NUMBERS = ("name", "state"), (5, 3), ("count", "end_us")
 ROW: dict[str, Any] = {"name": "häöü€", "state": "run", "count": MOST, "end_us": LEAST}
@@ -70,3 +70,25 @@ def test_every_row_fits_once_it_is_cut(seed: int) -> None:
         before = row.copy()
         fit(schema.jobs, [row], 1 << 20)
         assert row == before
+
+
+def test_usual_is_what_all_rows_have_by_default() -> None:
+    defaults = {"name": "", "count": 0, "uid": -1}
+    rows: list[dict[str, Any]] = [{"name": "", "count": 0, "uid": -1, "more": n} for n in range(3)]
+    assert unchanged(rows, defaults) == ["name", "count", "uid"]
+    rows[1]["count"] = 5
+    rows[2]["name"] = None
+    assert unchanged(rows, defaults) == ["uid"]
+    assert unchanged([], defaults) == list(defaults)
+    with pytest.raises(KeyError, match="uid"):
+        unchanged([{"name": "", "count": 0}], defaults)
+    with pytest.raises(TypeError):
+        unchanged([()], defaults)  # type: ignore[list-item]
+
+
+def test_few_rows_are_not_looked_through() -> None:
+    row = {column.name: schema.default_of(column) for column in schema.jobs.columns}
+    assert usual_columns(schema.jobs, [row]) == frozenset()
+    usual = usual_columns(schema.jobs, [row] * 60)
+    assert {"comment", "kill_uid", "is_last", "het_job_offset"} <= usual
+    assert not {"job_index", "cluster_id"} & usual  # without a default, so rows say them

@@ -52,7 +52,6 @@ _AWAY_MYSQL = frozenset({1053, 2002, 2003, 2006, 2013})  # no server, or one tha
 
 _KEPT_CONNECTIONS = 12
 """More than there are threads: to connect takes 50 ms of processor time, for TLS."""
-_VALUES = "(values_of_rows)"
 _PLACES_OF_VALUES = re.compile(r"%\((\w+)\)s")
 _ROW_SHARE = 4
 """A row may take one in so many of the bytes of max_allowed_packet: quoting can double them."""
@@ -74,14 +73,30 @@ class _Upsert(NamedTuple):
     """A statement as its driver takes it: SQLAlchemy would work for longer than the database.
 
     Attributes:
-        text: for SQLite with marks for the values of a row, else with `_VALUES` for those of all.
+        head, tail: what is before the values of rows and behind them.
         order: columns in the order of the values.
         defaults: of the columns that rows do not have.
     """
 
-    text: str
+    head: str
+    tail: str
     order: tuple[str, ...]
     defaults: dict[str, Any]
+
+    def marked(self, table: sa.Table, usual: frozenset[str]) -> tuple[str, tuple[str, ...]]:
+        """Return the statement for SQLite, and the columns whose values it takes.
+
+        Columns that have their default in all rows are written into it: each value that is handed
+        over takes the driver and SQLite a tenth of a microsecond.
+        """
+        marks = [_literal(table.c[name]) if name in usual else "?" for name in self.order]
+        order = tuple([name for name in self.order if name not in usual])
+        return f"{self.head}({', '.join(marks)}){self.tail}", order
+
+
+def _literal(column: sa.Column[Any]) -> str:
+    """Return the default of a column as it is in a statement: a number, or an empty text."""
+    return str(schema.default_of(column)) or "''"
 
 
 class Database:
@@ -241,10 +256,15 @@ class Database:
         table: sa.Table,
         keys: Sequence[str],
         rows: Sequence[dict[str, Any]],
+        usual: frozenset[str] = frozenset(),
     ) -> None:
         """Insert rows, or update all other given columns where `keys` exist already.
 
         All rows must have the same columns. `keys` must be a primary key or unique constraint.
+
+        Args:
+            usual: columns that have their default in all rows, if the caller knows
+                (`lengths.usual_columns`).
         """
         if not rows:
             return
@@ -255,10 +275,11 @@ class Database:
         if upsert.defaults:
             rows = [upsert.defaults | row for row in rows]
         if self.is_sqlite:
-            connection.exec_driver_sql(upsert.text, list(map(itemgetter(*upsert.order), rows)))
+            marked, order = upsert.marked(table, usual)
+            connection.exec_driver_sql(marked, list(map(itemgetter(*order), rows)))
             return
         for values in written_values(connection, rows, upsert.order):
-            text = upsert.text.replace(_VALUES, values, 1)
+            text = f"{upsert.head}{values}{upsert.tail}"
             connection.exec_driver_sql(text, execution_options={"no_parameters": True})
 
     def _upsert(self, table: sa.Table, keys: Sequence[str], names: tuple[str, ...]) -> _Upsert:
@@ -280,15 +301,12 @@ class Database:
         compiled = statement.compile(dialect=self.engine.dialect, column_keys=list(names))
         assert isinstance(compiled, SQLCompiler)
         defaults = {column.name: schema.default_of(column) for column in compiled.insert_prefetch}
-        if self.is_sqlite:
-            return _Upsert(str(compiled), tuple(compiled.positiontup or ()), defaults)
         text = str(compiled)
-        begin, end = text.index("(%("), text.index(")s)") + len(")s)")
-        return _Upsert(
-            text[:begin] + _VALUES + text[end:],
-            tuple(_PLACES_OF_VALUES.findall(text[begin:end])),
-            defaults,
-        )
+        first, last = ("(?", "?)") if self.is_sqlite else ("(%(", ")s)")
+        begin, end = text.index(first), text.index(last) + len(last)
+        places = _PLACES_OF_VALUES.findall(text[begin:end])
+        order = tuple(compiled.positiontup or () if self.is_sqlite else places)
+        return _Upsert(text[:begin], text[end:], order, defaults)
 
     def schema_version(self, connection: sa.Connection) -> int:
         """Return the number of the newest migration that is complete, 0 for an empty database."""

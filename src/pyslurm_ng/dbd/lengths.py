@@ -7,30 +7,43 @@ make the database refuse a row, as MariaDB would (RELIABILITY 50).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import sqlalchemy as sa
 
+from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.columns import TEXT_CHARACTERS
-from pyslurm_ng.kernels.records import fits
+from pyslurm_ng.kernels.records import fits, unchanged
 
 Row = dict[str, Any]
 
 LEAST, MOST = -(2**63), 2**63 - 1
 _UTF8_BYTES = 4
+_MANY = 50
+"""Rows for which it is worth the time to look what they have in common."""
 
 
-def fit(table: sa.Table, rows: Sequence[Row], row_bytes: int) -> None:
+def usual_columns(table: sa.Table, rows: list[Row]) -> frozenset[str]:
+    """Return columns that have their default in all of many rows, half of those of most jobs."""
+    if len(rows) < _MANY:
+        return frozenset()
+    return frozenset(unchanged(rows, _defaults(table)))
+
+
+def fit(
+    table: sa.Table, rows: Sequence[Row], row_bytes: int, usual: frozenset[str] = frozenset()
+) -> None:
     """Change rows in place so that the database takes them; all have the same columns.
 
     Args:
         row_bytes: the most that the texts of one row may take, encoded; of a larger row the
             longest texts are cut first.
+        usual: columns that need no look, see `usual_columns`.
     """
     if not rows:
         return
-    columns = _columns(table, tuple(rows[0]))
+    columns = _columns(table, tuple([name for name in rows[0] if name not in usual]))
     for row in rows:
         if not columns.hold(row, row_bytes):
             columns.cut(row, row_bytes)
@@ -74,6 +87,13 @@ def _shorten(row: Row, names: list[str], row_bytes: int) -> None:
 
 
 @cache
+def _defaults(table: sa.Table) -> dict[str, Any]:
+    """Return the defaults that fit and are the same object wherever they are."""
+    defaults = {column.name: schema.default_of(column) for column in table.columns}
+    return {name: value for name, value in defaults.items() if value in ("", 0, 1, -1)}
+
+
+@lru_cache(256)
 def _columns(table: sa.Table, names: tuple[str, ...]) -> _Columns:
     texts: dict[str, int] = {}
     numbers: list[str] = []

@@ -1,4 +1,4 @@
-# Whether rows fit their columns, before they are written to a database.
+# What is looked at in rows before they are written to a database.
 
 
 def fits(dict row not None, tuple texts not None, tuple lengths not None, tuple numbers not None,
@@ -31,3 +31,23 @@ def fits(dict row not None, tuple texts not None, tuple lengths not None, tuple 
         if overflow:
             return False
     return total <= most
+
+
+def unchanged(list rows not None, dict defaults not None):
+    """Return the keys under which all rows have the very object that `defaults` has."""
+    cdef list names = list(defaults)
+    cdef list values = list(defaults.values())
+    cdef Py_ssize_t left = len(names)
+    cdef Py_ssize_t kept
+    cdef Py_ssize_t place
+    for row in rows:
+        kept = 0
+        for place in range(left):
+            name = names[place]
+            value = values[place]
+            if (<dict?>row)[name] is value:
+                names[kept] = name
+                values[kept] = value
+                kept += 1
+        left = kept
+    return names[:left]

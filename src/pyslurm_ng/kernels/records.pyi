@@ -61,6 +61,9 @@ def fits(
     fit.
     """
 
+def unchanged(rows: list[dict[str, Any]], defaults: dict[str, Any]) -> list[str]:
+    """Return the keys under which all rows have the very object that `defaults` has."""
+
 class Part:
     """What records put in one place of a text."""
 

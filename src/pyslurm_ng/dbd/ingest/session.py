@@ -10,7 +10,7 @@ from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.database import Database
 from pyslurm_ng.dbd.ingest.cluster_facts import ClusterFacts
 from pyslurm_ng.dbd.ingest.position import Position
-from pyslurm_ng.dbd.lengths import LEAST, MOST, fit
+from pyslurm_ng.dbd.lengths import LEAST, MOST, fit, usual_columns
 from pyslurm_ng.dbd.rollup.tables import note_change
 from pyslurm_ng.dbd.statements import NUMBERS, Statement
 from pyslurm_ng.dbd.updates import next_version
@@ -147,10 +147,11 @@ class Session:
         """Return the rows of a job's steps that have not ended."""
         return [row for row in self._steps_of.get(job_index, ()) if not row["end_us"]]
 
-    def upsert(self, table: sa.Table, keys: Sequence[str], rows: Sequence[Row]) -> None:
+    def upsert(self, table: sa.Table, keys: Sequence[str], rows: list[Row]) -> None:
         """Insert or update rows; texts that are too long for a column are cut."""
-        fit(table, rows, self.database.row_bytes)
-        self.database.upsert(self.connection, table, keys, rows)
+        usual = usual_columns(table, rows)
+        fit(table, rows, self.database.row_bytes, usual)
+        self.database.upsert(self.connection, table, keys, rows, usual)
 
     def save(self) -> None:
         """Write what changed."""
