@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 _OPEN_FILES = 65_536
 _VARIABLES = 4_400
@@ -61,6 +62,23 @@ def settle_memory() -> None:
     # A pass makes large tables and drops those of the last pass. Without this setting the allocator
     # keeps the memory of the old ones in pieces that are too small for the next.
     _call_allocator("mallopt", _M_MMAP_THRESHOLD, _LARGE_BYTES)
+
+
+@contextlib.contextmanager
+def no_collections() -> Iterator[None]:
+    """Make objects that are all needed until the end, and that form no cycles.
+
+    A collection would look through them and find nothing, again and again. Other threads' cycles
+    wait, too, so what is made here has to have a bound.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def share_memory(arenas: int) -> None:

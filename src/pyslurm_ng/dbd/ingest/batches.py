@@ -18,6 +18,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from pyslurm_ng.daemon.process_settings import no_collections
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.admin.change import RefusedError
 from pyslurm_ng.dbd.database import Database, error_text, is_of_one_row
@@ -93,7 +94,7 @@ def _together(
     note: Note,
 ) -> tuple[int, int, int]:
     """Store frames in one transaction, all or none."""
-    with database.write() as connection:
+    with no_collections(), database.write() as connection:
         at, fresh = _fresh(connection, cluster_id, journal_id, after, frames)
         if not fresh:
             return at.epoch, at.sequence, 0
@@ -173,9 +174,7 @@ def _store(
     """Write the rows of some events; `texts` keeps scripts for later jobs."""
     session = Session(database, connection, cluster_id, position, facts)
     session.texts = texts
-    concerned = Concerned()
-    for event in events:
-        concerned.add(event)
+    concerned = Concerned(events)
     session.load(concerned.known, concerned.with_steps, concerned.new)
     session.changed_at(min([event.time_us for event in events], default=MOST))
     for event in events:

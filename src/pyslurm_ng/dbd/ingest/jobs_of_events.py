@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pyslurm_ng.model import events as ev
 
 _OF_ONE_JOB = frozenset(kind for kind in ev.AnyEvent.__args__ if "job_id" in kind.__struct_fields__)
@@ -19,28 +21,26 @@ class Concerned:
         with_steps: jobs whose open steps are needed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, events: Iterable[ev.AnyEvent]) -> None:
         self.known: dict[int, None] = {}
         self.new: dict[int, None] = {}
         self.with_steps: dict[int, None] = {}
-
-    def add(self, event: ev.AnyEvent) -> None:
-        """Add the jobs of one event."""
-        kind = type(event)
-        if kind in _OF_ONE_JOB:
-            job_id: int = event.job_id  # type: ignore[union-attr]
-            if kind is not ev.JobSubmitted or job_id in self.known:
-                self._add(job_id)
-            else:
-                self.new[job_id] = None
-            if kind in _NEED_STEPS:
-                self.with_steps[job_id] = None
-        if isinstance(event, ev.ArrayTaskSplit):
-            self._add(event.array_job_id)
-        elif isinstance(event, ev.TimesMoved):
-            for moved_id in event.job_ids:
-                self._add(moved_id)
-                self.with_steps[moved_id] = None
+        known, new = self.known, self.new
+        for event in events:
+            kind = type(event)
+            if kind in _OF_ONE_JOB:
+                job_id: int = event.job_id  # type: ignore[union-attr]
+                if job_id not in new:
+                    is_new = kind is ev.JobSubmitted and job_id not in known
+                    (new if is_new else known)[job_id] = None
+                if kind in _NEED_STEPS:
+                    self.with_steps[job_id] = None
+            if isinstance(event, ev.ArrayTaskSplit):
+                self._add(event.array_job_id)
+            elif isinstance(event, ev.TimesMoved):
+                for moved_id in event.job_ids:
+                    self._add(moved_id)
+                    self.with_steps[moved_id] = None
 
     def _add(self, job_id: int) -> None:
         if job_id not in self.new:
