@@ -29,6 +29,7 @@ class _HowAtOnce(_How, total=False):
 
 class _HowInBackground(_How, total=False):
     opens: Sequence[tuple[bytes, int, bool]]
+    holds: bool
 
 def spawn(
     paths: Sequence[bytes],
@@ -84,7 +85,8 @@ class Background:
         Its process first closes all that it does not need. With the user's rights and umask it
         then enters `cwd` and opens files: `opens` are (path, flags of open(2), whether we get the
         descriptor, too), at most four. A stream of -1 is the first of them, -2 the second. Without
-        `paths` it ends when they are open.
+        `paths` it ends when they are open. With `holds` it is the program's process in all respects
+        when it waits for `go_on`.
 
         Raises:
             OSError: `filename` is fork.
@@ -93,11 +95,20 @@ class Background:
     def take(self) -> list[int] | int | OSError | None:
         """Return what has happened, None if nothing has yet.
 
-        Descriptors of `opens`; after them, and for the last time, the process id of the program
-        that has begun (or was cancelled), or why it has not: an error as of `spawn`, with the path
-        in bytes as `filename` if that could not be opened. A wait for children returns that
-        process, too.
+        Descriptors of `opens`; none when it holds. After them, and for the last time, the process
+        id of the program that has begun (or was cancelled), or why it has not: an error as of
+        `spawn`, with the path in bytes as `filename` if that could not be opened. A wait for
+        children returns that process, too.
         """
+
+    def go_on(
+        self,
+        paths: Sequence[bytes],
+        argv: Sequence[bytes],
+        env: Sequence[bytes],
+        report: bytes = b"",
+    ) -> None:
+        """Let a process that holds begin this program, or end without one if there is no path."""
 
     def cancel(self) -> None:
         """Cancel the start; only before the caller waits for the process.

@@ -28,6 +28,7 @@ cdef extern from "process_start.h":
         int open_flags[4]
         int passes[4]
         int channel
+        int holds
         pid_t pid
         const char *cwd
         long uid
@@ -59,6 +60,7 @@ cdef extern from "process_start.h":
     int psng_rest(int ours)
     int psng_begin(psng_start *start, int ours)
     int psng_take(int channel, int *fds, int *count)
+    void psng_go_on(int channel)
     void psng_cancel(psng_start *start)
     int psng_prctl(int option, unsigned long value) nogil
     int psng_unshare(int kinds)
@@ -81,31 +83,29 @@ cdef class _Start:
 
     cdef psng_start c
     cdef list opens
-    cdef object borrowed
+    cdef bytes pid_entry
+    cdef object borrowed, program
 
     def __init__(
         self, paths, argv, env, *, int stdin, int stdout, int stderr, bytes cwd=b"", long uid=-1,
         long gid=-1, groups=(), int umask=-1, rlimits=(), bytes cpus=b"", cgroup_fds=(),
         bint terminal=False, int nice=100, bint die_with_parent=True, bytes pid_name=b"",
         int memory_mode=-1, bytes memory_nodes=b"", bytes report=b"", bint is_sibling=False,
-        bint in_place=False, opens=(), int kept=-1,
+        bint in_place=False, opens=(), int kept=-1, bint holds=False,
     ):
-        cdef list path_list = list(paths), argv_list = list(argv), env_list = list(env)
         # The child writes the digits.
-        cdef bytes pid_entry = b"%s=%s" % (pid_name, b"0" * 24)
-        if pid_name:
-            env_list.append(pid_entry)
+        self.pid_entry = b"%s=%s" % (pid_name, b"0" * 24) if pid_name else b""
         self.opens = [path for path, _, _ in opens]
-        for text in (*path_list, *argv_list, *env_list, *self.opens, cwd, report):
+        for text in (*self.opens, cwd):
             if b"\0" in text:
-                raise ValueError("NUL in an argument, path or environment entry")
-        if path_list and not argv_list:
-            raise ValueError("a program needs an argv")
+                raise ValueError("NUL in a path")
         if len(self.opens) > PSNG_MOST_OPENS or min(stdin, stdout, stderr) < -len(self.opens):
             raise ValueError("a stream is none of the files to open")
-        self.borrowed = (path_list, argv_list, env_list, pid_entry, cwd, cpus, memory_nodes, report)
+        self.borrowed = (cwd, cpus, memory_nodes)
+        self.begins(paths, argv, env, report)
         self.c.channel = -1
-        self.c.pid_entry = PyBytes_AS_STRING(pid_entry) if pid_name else NULL
+        self.c.holds = holds
+        self.c.pid_entry = PyBytes_AS_STRING(self.pid_entry) if pid_name else NULL
         self.c.stdio[0], self.c.stdio[1], self.c.stdio[2] = stdin, stdout, stderr
         self.c.open_count = len(self.opens)
         for index, (_, flags, passes) in enumerate(opens):
@@ -119,16 +119,12 @@ cdef class _Start:
         self.c.memory_mode = memory_mode
         self.c.memory_nodes = <const unsigned char *>PyBytes_AS_STRING(memory_nodes)
         self.c.memory_bytes = len(memory_nodes)
-        self.c.report = PyBytes_AS_STRING(report)
         self.c.terminal, self.c.nice = terminal, nice
         self.c.die_with_parent = die_with_parent
         self.c.is_sibling, self.c.in_place = is_sibling, in_place
         self.c.kept = kept
         self.c.group_count, self.c.limit_count = len(groups), len(rlimits)
         self.c.cgroup_count = len(cgroup_fds)
-        self.c.paths = _strings(path_list)
-        self.c.argv = _strings(argv_list)
-        self.c.env = _strings(env_list)
         self.c.groups = <gid_t *>_room(len(groups) * sizeof(gid_t))
         self.c.limit_names = <int *>_room(len(rlimits) * sizeof(int))
         self.c.limits = <long long *>_room(2 * len(rlimits) * sizeof(long long))
@@ -141,6 +137,27 @@ cdef class _Start:
             self.c.limits[2 * index + 1] = hard
         for index, descriptor in enumerate(cgroup_fds):
             self.c.cgroup_fds[index] = descriptor
+
+    cdef int begins(self, paths, argv, env, bytes report) except -1:
+        """Set the program, or another one while the child holds."""
+        cdef list path_list = list(paths), argv_list = list(argv), env_list = list(env)
+        if self.pid_entry:
+            env_list.append(self.pid_entry)
+        for text in (*path_list, *argv_list, *env_list, report):
+            if b"\0" in text:
+                raise ValueError("NUL in an argument, path or environment entry")
+        if path_list and not argv_list:
+            raise ValueError("a program needs an argv")
+        free(self.c.paths)
+        free(self.c.argv)
+        free(self.c.env)
+        self.c.paths = self.c.argv = self.c.env = NULL
+        self.c.paths = _strings(path_list)
+        self.c.argv = _strings(argv_list)
+        self.c.env = _strings(env_list)
+        self.c.report = PyBytes_AS_STRING(report)
+        self.program = (path_list, argv_list, env_list, report)
+        return 0
 
     def __dealloc__(self):
         free(self.c.paths)
@@ -229,12 +246,18 @@ cdef class Background:
         kind = psng_take(self.ours, fds, &count)
         if not kind:
             return None
-        if kind == c"o":
+        if kind != c"e":
             return [fds[index] for index in range(count)]
         self.start = None
         psng_rest(self.ours)
         problem = start.problem()
         return start.c.pid if problem is None else problem
+
+    def go_on(self, paths, argv, env, bytes report=b""):
+        if self.start is None or not self.start.c.holds:
+            raise RuntimeError("nothing holds")
+        self.start.begins(paths, argv, env, report)
+        psng_go_on(self.ours)
 
     def cancel(self):
         if self.start is not None:

@@ -49,6 +49,7 @@ struct psng_start {
     int open_flags[PSNG_MOST_OPENS], passes[PSNG_MOST_OPENS];
     int channel;                 /* receives passed descriptors; -1: not in background */
     int is_cancelled, is_open;   /* it begins no program; the user's files are open */
+    int holds;                   /* before the program it waits for a word in its channel */
     pid_t pid;
     const char *cwd;
     long uid, gid;
@@ -351,6 +352,21 @@ static int psng_prepare(struct psng_start *s)
     return 0;
 }
 
+/* The user's process is there, and what runs before the program may look at it. Our maker may change
+ * paths, argv, env and report meanwhile. It may also die, which closes the channel.
+ */
+static void psng_hold(struct psng_start *s)
+{
+    char word;
+    ssize_t got = send(s->channel, "h", 1, MSG_NOSIGNAL);
+    if (got == 1)
+        do
+            got = recv(s->channel, &word, 1, 0);
+        while (got < 0 && errno == EINTR);
+    if (got != 1 || !s->paths[0])
+        _exit(0);
+}
+
 static int psng_child(struct psng_start *s)
 {
     /* The kernel's own record, all zero: SIG_DFL. glibc would not touch signals 32 and 33. */
@@ -397,6 +413,8 @@ static int psng_child(struct psng_start *s)
         if (getppid() != s->parent)
             _exit(127);
     }
+    if (s->holds)
+        psng_hold(s);
     if (s->pid_entry)
         psng_own_pid(s->pid_entry);
     psng_report(s->report);
@@ -535,7 +553,7 @@ static int psng_begin(struct psng_start *s, int ours)
     return 0;
 }
 
-/* Returns 'o' with descriptors that were passed, 'e' at the end, 0: nothing yet. */
+/* Returns 'o' with descriptors that were passed, 'h': it holds, 'e' at the end, 0: nothing yet. */
 static int psng_take(int channel, int *fds, int *count)
 {
     char room[CMSG_SPACE(PSNG_MOST_OPENS * sizeof(int))];
@@ -558,6 +576,12 @@ static int psng_take(int channel, int *fds, int *count)
             memcpy(fds, CMSG_DATA(at), *count * sizeof(int));
         }
     return said;
+}
+
+/* It is no matter if the child has died. */
+static void psng_go_on(int channel)
+{
+    send(channel, "g", 1, MSG_NOSIGNAL);
 }
 
 /* A child that has its files may already be the program, so it is not killed. */

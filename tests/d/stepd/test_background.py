@@ -159,3 +159,35 @@ def test_a_node_without_free_processes_says_so(tmp_path: Path) -> None:
         finally:
             os._exit(code)
     assert code_of(pid) == 0
+
+
+def test_a_process_holds_until_it_is_told_its_program(
+    background: Background, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    files = [(os.devnull.encode(), os.O_RDONLY, False), (bytes(out), os.O_RDWR | os.O_CREAT, False)]
+    begin(background, "echo other", *files, holds=True)
+    assert next_of(background) == []
+    held = background.pid
+    assert out.read_text() == ""
+    background.go_on([b"/bin/sh"], [b"sh", b"-c", b"echo $A $$"], [b"A=own"], b"first \1\n")
+    assert next_of(background) == held
+    assert code_of(held) == 0
+    assert out.read_text() == f"first {held}\nown {held}\n"
+
+
+def test_a_process_that_holds_may_end_without_a_program(background: Background) -> None:
+    begin(background, "exit 3", *[(os.devnull.encode(), os.O_RDWR, False)] * 2, holds=True)
+    assert next_of(background) == []
+    background.go_on([], [], [])
+    assert code_of(next_of(background)) == 0
+
+
+def test_a_process_that_holds_ends_with_its_maker() -> None:
+    """Whoever is to say the program may die first."""
+    background = Background()
+    begin(background, "exit 3", *[(os.devnull.encode(), os.O_RDWR, False)] * 2, holds=True)
+    assert next_of(background) == []
+    held = background.pid
+    background.close()
+    assert code_of(held) == 0

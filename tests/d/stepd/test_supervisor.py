@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import signal
 import socket
 import stat
 import subprocess
@@ -657,15 +658,40 @@ def program(directory: Path, name: str, text: str) -> str:
     return str(path)
 
 
-def test_a_task_prolog_has_no_process_id_of_another(template: Template, tmp_path: Path) -> None:
-    """A step that a script starts has the script's in its environment; the task's is not known."""
-    prolog = program(tmp_path, "prolog", "echo print pid ${SLURM_TASK_PID-none}")
+def test_a_task_prolog_knows_the_process_that_becomes_the_task(
+    template: Template, tmp_path: Path
+) -> None:
+    """What it does to that process (nice, affinity, oom_score_adj) stays with the task."""
+    prolog = program(
+        tmp_path,
+        "prolog",
+        "renice -n 7 -p $SLURM_TASK_PID > /dev/null; echo export P=$SLURM_TASK_PID",
+    )
     srun = Srun(
-        template, ["sh", "-c", 'test "$SLURM_TASK_PID" = $$ && echo own'], 1,
+        template, ["sh", "-c", 'test $$ = "$P" && test $$ = "$SLURM_TASK_PID" && nice'], 2,
         task_prologs=[("TaskProlog", prolog)], env=[b"PATH=/usr/bin:/bin", b"SLURM_TASK_PID=1"],
     )  # fmt: skip
     srun.finish()
-    assert srun.out[0, step_io.STDOUT] == b"pid none\nown\n"
+    assert [srun.out[task, step_io.STDOUT] for task in (0, 1)] == [b"7\n", b"7\n"]
+
+
+def test_a_task_that_its_prolog_kills_ends_by_the_signal(
+    template: Template, tmp_path: Path
+) -> None:
+    prolog = program(tmp_path, "prolog", '[ "$SLURM_PROCID" = 1 ] || kill -9 $SLURM_TASK_PID')
+    srun = Srun(template, ["echo", "ran"], 2, task_prologs=[("TaskProlog", prolog)])
+    srun.finish()
+    assert srun.exits == {0: signal.SIGKILL, 1: 0}
+    assert srun.out.get((0, step_io.STDOUT), b"") == b""
+    assert srun.out[1, step_io.STDOUT] == b"ran\n"
+
+
+def test_a_task_prolog_may_print_what_no_text_is(template: Template, tmp_path: Path) -> None:
+    """An environment has no zero bytes: a line ends there, as in C."""
+    prolog = program(tmp_path, "prolog", r"printf 'export A=1\0002\nexport B=3\n'")
+    srun = Srun(template, ["sh", "-c", "echo $A $B"], 1, task_prologs=[("TaskProlog", prolog)])
+    srun.finish()
+    assert srun.out[0, step_io.STDOUT] == b"1 3\n"
 
 
 def test_a_failing_task_prolog_ends_only_its_task(template: Template, tmp_path: Path) -> None:

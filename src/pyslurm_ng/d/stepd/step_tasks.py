@@ -99,6 +99,7 @@ class TaskStarter:
         self._todo = iter(spec["tasks"])
         self._task: Started | None = None
         self._is_opening = False  # and does nothing else
+        self._holds = False  # it is there, but waits for its programs
         self._again_at = 0.0  # when a fork that failed is tried again
         self._give_up = 0.0
         self._background = Background()
@@ -124,6 +125,8 @@ class TaskStarter:
             try:
                 if event is None:
                     self._try_again()
+                elif event == []:
+                    self._prepare()
                 elif isinstance(event, list):
                     self._on_opened(event)
                 else:
@@ -177,10 +180,15 @@ class TaskStarter:
         self._begin(task)
 
     def _begin(self, task: Started) -> None:
-        """Have a task's files opened and, if nothing has to be done in between, start it."""
-        self._is_opening = self._programs is not None or bool(task.spec["problem"])
-        if self._is_opening:
+        """Have a task's files opened and, if nothing has to be done in between, start it.
+
+        Plugins fork the task themselves.
+        """
+        self._is_opening = self._plugins is not None or bool(task.spec["problem"])
+        self._holds = self._programs is not None and not self._is_opening
+        if self._is_opening or self._holds:
             task.opens = [(path, flags, True) for path, flags, _ in task.opens]
+        if self._is_opening:
             self._start(task, [], [b"open"], self._environment)
         else:
             self._start_program(task, self._task_environment(task))
@@ -212,8 +220,6 @@ class TaskStarter:
     ) -> None:
         """Begin a process. Raises CannotStart."""
         spec = self._spec
-        # What is noted by now stands before all that the task writes.
-        lines = b"" if self._is_routed or spec["label"] else b"".join(map(notice, self.notes))
         stdin, stdout, stderr = task.streams
         how: dict[str, Any] = {
             "stdin": stdin,
@@ -225,7 +231,7 @@ class TaskStarter:
             "cpus": task.spec["cpus"],
             "memory_mode": task.spec["memory_mode"],
             "memory_nodes": task.spec["memory_nodes"],
-            "report": lines + task.spec["report"].encode(),
+            "report": self._report(task),
             "cgroup_fds": self._joins,
             "terminal": task.inlet_kind == TERMINAL,
             "is_sibling": self._programs is not None,
@@ -239,9 +245,15 @@ class TaskStarter:
                 self._started = self._plugins.start(task.spec, paths, argv, environment, how)
                 return
             opens = [(os.fsencode(path), flags, passes) for path, flags, passes in task.opens]
-            self._background.begin(paths, argv, environment, opens=opens, **how)
+            self._background.begin(paths, argv, environment, opens=opens, holds=self._holds, **how)
         except (OSError, ValueError) as error:
             self._on_begun(error)
+
+    def _report(self, task: Started) -> bytes:
+        """Return what stands before all that the task writes: what is noted by now, too."""
+        is_told = self._is_routed or self._spec["label"]
+        lines = b"" if is_told else b"".join(map(notice, self.notes))
+        return lines + task.spec["report"].encode()
 
     def _on_opened(self, descriptors: "list[int]") -> None:
         """Take the files that we get, too: for notices, labels, epilogs and other tasks."""
@@ -258,7 +270,7 @@ class TaskStarter:
         stderr = task.streams[2]
         stderr = passed.get(-1 - stderr, -1) if stderr < 0 else stderr
         self._keep_stderr(task, stderr)
-        if self._is_opening:
+        if self._is_opening or self._holds:
             task.streams = [
                 passed[-1 - stream] if stream < 0 else stream for stream in task.streams
             ]
@@ -296,18 +308,20 @@ class TaskStarter:
             self._not_started(task, what)
         elif self._is_opening:
             self._is_opening = False
-            self._prepare(task)
+            self._prepare()
             if not task.is_over:
                 return
-        else:
+        elif not task.is_over:
             if not self._is_routed:
                 self.notes.clear()  # they are written
             task.pid = what
         self._messages.append(task.message(self._taken_notes()))
         self._next()
 
-    def _prepare(self, task: Started) -> None:
+    def _prepare(self) -> None:
         """Run what comes before a task that has its files, then start it."""
+        task = self._task
+        assert task is not None
         self._keep_stderr(task, task.streams[2])
         environment = self._task_environment(task)
         if task.spec["problem"]:
@@ -315,13 +329,22 @@ class TaskStarter:
             task.status, task.is_over = 1 << 8, True
         elif self._programs is not None:
             task.status, environment = self._programs.before(
-                environment, self._cwd, task.streams[1], task.streams[2]
-            )
+                environment, self._cwd, task.streams[1], task.streams[2],
+                self._background.pid if self._holds else 0,
+            )  # fmt: skip
             task.is_over = bool(task.status)
             self.notes += self._programs.notes
             self._programs.notes.clear()
-        if not task.is_over:
+        if self._holds:
+            self._go_on(task, environment)
+        elif not task.is_over:
             self._start_program(task, environment)
+
+    def _go_on(self, task: Started, environment: "list[bytes]") -> None:
+        """Let a process that holds become its task, or end without it."""
+        argv = [os.fsencode(word) for word in self._program(task)]
+        paths = [] if task.is_over else _candidates(argv[0], environment)
+        self._background.go_on(paths, argv, environment, self._report(task))
 
     def _not_started(self, task: Started, error: "OSError | ValueError | str") -> None:
         """Give a task that could not begin the exit code that Slurm gives it: the errno.

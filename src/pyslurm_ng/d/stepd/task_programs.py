@@ -48,13 +48,19 @@ class TaskPrograms:
         self.notes: list[str] = []
 
     def before(
-        self, environment: "list[bytes]", cwd: str, stdout: int, stderr: int
+        self, environment: "list[bytes]", cwd: str, stdout: int, stderr: int, pid: int
     ) -> "tuple[int, list[bytes]]":
-        """Run all of them; return (wait status of one that failed, the task's environment)."""
+        """Run all of them; return (wait status of one that failed, the task's environment).
+
+        `pid` is the process that is to become the task; 0 if there is none yet.
+        """
+        # A step that a script starts has the script's here.
+        own = [b"SLURM_TASK_PID=%d" % pid] if pid else []
+        context = [*own, b"SLURM_SCRIPT_CONTEXT=prolog_task"]
         if self._spec["login"] is not None:
             environment = self._login(self._spec["login"], environment)
         for program in self._spec["task_prologs"]:
-            status, environment = self._prolog(program, environment, cwd, stdout, stderr)
+            status, environment = self._prolog(program, environment, context, cwd, stdout, stderr)
             if status:
                 return status, environment
         return 0, environment
@@ -63,21 +69,22 @@ class TaskPrograms:
         self,
         program: "tuple[str, str]",
         environment: "list[bytes]",
+        context: "list[bytes]",
         cwd: str,
         stdout: int,
         stderr: int,
     ) -> "tuple[int, list[bytes]]":
         """Run a task prolog and do what its output says; return (wait status, environment).
 
-        `program` is what it is called in messages, and its path.
+        `program` is what it is called in messages, and its path; `context` what it has beside the
+        task's environment.
         """
         name, path = program
         argv = [os.fsencode(path)]
-        # The task has no process yet. A step that a script starts has the script's here.
-        context = [entry for entry in environment if not entry.startswith(b"SLURM_TASK_PID=")]
-        context.append(b"SLURM_SCRIPT_CONTEXT=prolog_task")
+        others = [entry for entry in environment if not entry.startswith(b"SLURM_TASK_PID=")]
+        own = others + context
         try:
-            status, output = self._run(argv, argv, context, cwd, _PROLOG_LIMIT_S, stderr)
+            status, output = self._run(argv, argv, own, cwd, _PROLOG_LIMIT_S, stderr)
         except OSError as error:
             self.notes.append(f"{name} {path} can not be executed: {error.strerror}")
             return _NOT_RUN, environment
@@ -277,6 +284,7 @@ def status_text(status: int) -> str:
 def _obey(output: bytes, environment: "list[bytes]", stdout: int) -> "list[bytes]":
     """Do what a prolog's lines say: `print`, `export` and `unset`; other lines say nothing."""
     for line in output.splitlines():
+        line = line.partition(b"\0")[0]  # where a text ends for C
         word, _, rest = line.partition(b" ")
         if word == b"print":
             os.write(stdout, rest + b"\n")
