@@ -78,7 +78,7 @@ def cluster() -> Iterator[LiveCluster]:
         (etc / "burst_buffer.lua").write_text(SCRIPT.format(room=room))
         (etc / "burst_buffer.conf").write_text("PollInterval=1\n")
         lines = directory / "lines.conf"
-        lines.write_text("BurstBufferType=burst_buffer/lua\n")
+        lines.write_text("BurstBufferType=burst_buffer/lua\nScronParameters=enable\n")
         made = start(etc.parent, "--nodes", "2", "--cpus", "8", "--conf", str(lines))
         with without_faults(made):
             made.wait_until(
@@ -221,3 +221,43 @@ def test_a_heterogeneous_job_has_that_of_its_first_component(
     over(cluster, work)
     assert calls(work) == CALLS
     assert (work / "het.out").read_text() == f"/bb/{job_id}\n"
+
+
+def test_an_entry_of_a_crontab_has_one_for_each_run(cluster: LiveCluster, work: Path) -> None:
+    """It is judged as the crontab is stored, and staged when the entry is due."""
+    table = work / "crontab"
+    table.write_text(
+        f'#SCRON -o {work}/cron.out --bb="#BB_LUA pool=fast capacity=4"\n* * * * * echo $BB_DIR\n'
+    )
+    as_user(cluster, USER, "scrontab", str(table), cwd=work)
+    assert jobs_of(work, "process") == ["0"]
+    shown = as_user(cluster, USER, "scontrol", "show", "job", cwd=work).stdout
+    job_id = shown.split("JobId=")[1].split()[0]
+    assert "BurstBuffer=#BB_LUA pool=fast capacity=4" in shown
+    as_user(cluster, "root", "scontrol", "update", f"jobid={job_id}", "starttime=now", cwd=work)
+    over(cluster, work)
+    assert calls(work) == CALLS
+    assert (work / "cron.out").read_text() == f"/bb/{job_id}\n"
+    as_user(cluster, USER, "scrontab", "-r", cwd=work)
+
+
+@pytest.mark.parametrize(
+    ("option", "problem"),
+    [
+        ("#BB_LUA pool=fast capacity=11", "capacity=11: all of fast is 10"),
+        ("#BB_LUA pool=fast capacity=x", "capacity=x: a number is allowed"),
+        ("#BB", "no line begins with #BB_LUA"),
+    ],
+)
+def test_a_crontab_with_a_wrong_one_is_refused(
+    cluster: LiveCluster, work: Path, option: str, problem: str
+) -> None:
+    table = work / "crontab"
+    table.write_text(f'@daily true\n#SCRON --bb="{option}"\n@daily true\n')
+    done = as_user(cluster, USER, "scrontab", str(table), cwd=work)
+    assert done.returncode == 1
+    first, second = done.stderr.splitlines()[:2]
+    assert first == "scrontab: error: There was an issue with the job on lines 2-3"
+    assert problem in second
+    assert calls(work) == []
+    assert cluster.out("squeue", "-h") == ""

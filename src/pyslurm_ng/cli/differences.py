@@ -11,7 +11,7 @@ _PARSER = "v0.0.43 to v0.0.46; older versions of the data parser are refused"
 
 OPTIONS: dict[str, str] = {
     "async": "streams are files, slurm-%J.out unless named; options that need an srun are refused",
-    "bb": "not for jobs of scrontab; of a heterogeneous job only the first component's counts",
+    "bb": "of a heterogeneous job only the first component's counts",
     "bbf": "as --bb",
     "cpu-freq": "set on the step's CPUs where the kernel has cpufreq; listings do not show it",
     "ctld": "every request goes to slurmctld",

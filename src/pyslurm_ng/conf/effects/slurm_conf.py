@@ -61,8 +61,7 @@ CLUSTER = Keys(
         UnkillableStepTimeout UsePAM WaitTime X11Parameters
     """),
     differs={
-        "BurstBufferType": "each function of burst_buffer.lua has a process and a time limit; "
-        "jobs of scrontab get none",
+        "BurstBufferType": "each function of burst_buffer.lua has a process and a time limit",
         "BatchStartTimeout": "a node that has not taken a script by then is asked what it runs; "
         "only a job that it does not know is requeued, or ends with NODE_FAIL",
         "DebugFlags": "slurmctld logs the lines of a flag, not slurmd; they are ours",

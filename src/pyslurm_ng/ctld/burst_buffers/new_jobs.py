@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from itertools import count
-from typing import cast
+from typing import Any, cast
 
 from msgspec.structs import replace
 
-from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.errors import Errno, Reject, error_text
 from pyslurm_ng.conf.burst_buffer_conf import BurstBufferConf
 from pyslurm_ng.ctld.burst_buffers.calls import Calls
 from pyslurm_ng.ctld.burst_buffers.job_files import JobFiles
@@ -22,7 +23,7 @@ from pyslurm_ng.ctld.rules.buffers.directives import (
 from pyslurm_ng.ctld.rules.buffers.pools import Pool
 from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.ctld.writer import Writer
-from pyslurm_ng.wire.crontab_messages import StoreCrontab
+from pyslurm_ng.wire.crontab_messages import CrontabStored, StoreCrontab
 from pyslurm_ng.wire.job_messages import AllocateJob, SubmitJob
 from pyslurm_ng.wire.stream import Call
 
@@ -68,7 +69,9 @@ class NewJobs:
             return False
         request = call.request
         if isinstance(request, StoreCrontab):
-            return any(self._lines("", job.script) for job in request.jobs)
+            return any(
+                job.request.burst_buffer or self._lines("", job.script) for job in request.jobs
+            )
         parts = [cast(SubmitJob, request).request, *getattr(request, "components", ())]
         script: bytes = getattr(request, "script", b"")
         return any(part.burst_buffer for part in parts) or bool(self._lines("", script))
@@ -76,8 +79,7 @@ class NewJobs:
     def ask(self, call: Call, caller: Caller) -> None:
         """Let the site decide about a request; it goes on, or is refused, later."""
         if isinstance(call.request, StoreCrontab):
-            text = "burst buffers of jobs of scrontab are not supported yet"
-            self._refuse(call, caller, Reject(Errno.ESLURM_NOT_SUPPORTED, text))
+            self._start(self._decide_crontab(call, caller, call.request))
             return
         message = cast("SubmitJob | AllocateJob", call.request)
         script: bytes = getattr(message, "script", b"")
@@ -87,16 +89,14 @@ class NewJobs:
             return
         if any(part.burst_buffer for part in message.components):
             caller = replace(caller, notes=(*caller.notes, _OF_OTHERS))
-        refusal = self._refusal(message, lines, caller)
-        if refusal is None and self._calls.waiting("validate", caller.uid) >= WAITING:
-            text = f"{WAITING} requests of uid {caller.uid} wait for burst_buffer.lua"
-            refusal = Reject(Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF, text)
+        refusal = self._refusal(lines, caller)
         if refusal is not None:
             self._refuse(call, caller, refusal)
             return
-        task = asyncio.get_running_loop().create_task(
-            self._decide(call, caller, lines, script or lines.encode())
-        )
+        self._start(self._decide(call, caller, lines, script or lines.encode()))
+
+    def _start(self, decision: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(decision)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -107,9 +107,7 @@ class NewJobs:
         name = self._conf().directive
         return f"--bb, --bbf: no line begins with #{name}, so there is no burst buffer"
 
-    def _refusal(
-        self, message: SubmitJob | AllocateJob, lines: str, caller: Caller
-    ) -> Reject | None:
+    def _refusal(self, lines: str, caller: Caller) -> Reject | None:
         """Refuse what needs no function."""
         if caller.uid == 0:
             text = "User root can not allocate burst buffers"
@@ -123,16 +121,49 @@ class NewJobs:
             room = wanted(lines)
         except DirectiveError as error:
             return Reject(invalid, str(error))
-        if not room.pool:
-            return None
-        pool = self._pools().get(room.pool)
-        if pool is None:
-            return Reject(invalid, f"pool={room.pool[:64]}: there is no such pool")
-        if rounded(room.size, pool.granularity) > pool.total:
-            return Reject(invalid, f"capacity={room.size}: all of {pool.name} is {pool.total}")
+        if room.pool:
+            pool = self._pools().get(room.pool)
+            if pool is None:
+                return Reject(invalid, f"pool={room.pool[:64]}: there is no such pool")
+            if rounded(room.size, pool.granularity) > pool.total:
+                return Reject(invalid, f"capacity={room.size}: all of {pool.name} is {pool.total}")
+        if self._calls.waiting("validate", caller.uid) >= WAITING:
+            text = f"{WAITING} requests of uid {caller.uid} wait for burst_buffer.lua"
+            return Reject(Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF, text)
         return None
 
     async def _decide(self, call: Call, caller: Caller, lines: str, script: bytes) -> None:
+        refusal = await self._judged(caller, script)
+        if refusal is not None:
+            self._refuse(call, caller, refusal)
+            return
+        self._go_on(call, caller, lines)
+
+    async def _decide_crontab(self, call: Call, caller: Caller, message: StoreCrontab) -> None:
+        """Ask about each entry; the first that is refused refuses all, as in the rules."""
+        jobs = []
+        for job in message.jobs:
+            lines = self._lines(job.request.burst_buffer, job.script)
+            if lines or job.request.burst_buffer:
+                refusal = await self._judged_entry(caller, lines, job.script)
+                if refusal is not None:
+                    problem = refusal.detail or error_text(refusal.code)
+                    refused = CrontabStored(
+                        [], job.first_line, job.last_line, int(refusal.code), problem
+                    )
+                    self._writer.when_durable(partial(call.reply, refused))
+                    return
+            jobs.append(replace(job, request=replace(job.request, burst_buffer=lines)))
+        call.request = replace(message, jobs=jobs)
+        self._resume(call, caller)
+
+    async def _judged_entry(self, caller: Caller, lines: str, script: bytes) -> Reject | None:
+        if not lines:
+            return Reject(Errno.ESLURM_INVALID_BURST_BUFFER_REQUEST, self._no_directive())
+        return self._refusal(lines, caller) or await self._judged(caller, script)
+
+    async def _judged(self, caller: Caller, script: bytes) -> Reject | None:
+        """Ask the site's function; return why a job may not be."""
         name = f"check.{next(self._numbers)}"
 
         def arguments() -> tuple[object, ...]:
@@ -145,15 +176,13 @@ class NewJobs:
                 self._conf().validate_timeout,
             )  # fmt: skip
         except OSError as error:
-            self._refuse(call, caller, Reject(Errno.ESLURM_WRITING_TO_FILE, str(error)))
-            return
+            return Reject(Errno.ESLURM_WRITING_TO_FILE, str(error))
         finally:
             self._files.remove(name)
         if outcome.code:
             text = f"burst_buffer/lua: {outcome.text[:4096]}"
-            self._refuse(call, caller, Reject(Errno.ESLURM_INVALID_BURST_BUFFER_REQUEST, text))
-            return
-        self._go_on(call, caller, lines)
+            return Reject(Errno.ESLURM_INVALID_BURST_BUFFER_REQUEST, text)
+        return None
 
     def _go_on(self, call: Call, caller: Caller, lines: str) -> None:
         try:

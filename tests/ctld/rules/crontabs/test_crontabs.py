@@ -7,6 +7,7 @@ from typing import Any
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.numbers import CANCEL_CRON, MINUTE_US
 from pyslurm_ng.ctld.queries.crontabs import show_crontab
+from pyslurm_ng.ctld.rules.buffers import steps
 from pyslurm_ng.ctld.rules.context import Caller, Decision
 from pyslurm_ng.ctld.rules.crontabs import repeat
 from pyslurm_ng.ctld.rules.crontabs.store import store_crontab
@@ -14,6 +15,7 @@ from pyslurm_ng.ctld.rules.orders.cancel import cancel_jobs
 from pyslurm_ng.ctld.rules.orders.job_orders import hold_jobs
 from pyslurm_ng.ctld.rules.update.update_job import update_job
 from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.buffer import BufferState
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.wire.crontab_messages import CronJob, ShowCrontab, StoreCrontab
@@ -181,3 +183,31 @@ def test_scontrol_leaves_them_alone() -> None:
 def test_a_submission_cannot_recur() -> None:
     """Only scrontab makes such jobs: it counts them, and bounds how many there are."""
     assert CronSite(ENABLED).refused(cron="* * * * *") == Errno.ESLURM_NOT_SUPPORTED
+
+
+def test_each_run_has_a_burst_buffer_of_its_own() -> None:
+    """The next one is made when that of the run before is torn down."""
+    site = CronSite(f"{ENABLED}BurstBufferType=burst_buffer/lua\n")
+    job_id = site.store("* * * * * work", entry(1, 1, "* * * * *", burst_buffer="#BB_LUA")).job_ids[
+        0
+    ]
+
+    def moves(state: BufferState) -> None:
+        site.apply([steps.changed(site.cluster.buffers[job_id], site.now_us, state=state)])
+
+    def due() -> int:
+        while events := steps.all_due(site.cluster, [job_id], {}, site.now_us):
+            site.apply(events)
+        return site.cluster.buffers[job_id].state
+
+    assert site.cluster.buffers[job_id].state == BufferState.PENDING
+    moves(BufferState.RUNNING)
+    site.is_over(job_id, JobState.COMPLETED)
+    assert due() == BufferState.POST_RUN
+    site.later()
+    assert site.cluster.jobs[job_id].state == JobState.PENDING
+    assert due() == BufferState.POST_RUN  # the next run waits for it
+    site.apply(steps.torn_down(
+        site.cluster, site.cluster.buffers[job_id], succeeded=True, now_us=site.now_us
+    ))  # fmt: skip
+    assert site.cluster.buffers[job_id].state == BufferState.PENDING
