@@ -137,3 +137,16 @@ def test_a_driver_that_hangs_delays_no_job(measured: Measured) -> None:
         assert cluster.accounted(job_id) == "COMPLETED|0:0"
     finally:
         host.hang(hangs=False)
+
+
+def test_slurmd_registers_without_a_lost_gpu(measured: Measured) -> None:
+    """Its file stays, so that only the driver tells. Hardware of these nodes is only pretended,
+    so that this one is not drained."""
+    measured.host.lose(3)
+    cluster = measured.cluster
+    log = cluster.directory / "log" / "slurmd-n1.log"
+    cluster.wait_until(
+        "the lost GPU is noticed",
+        lambda: "nvidia3: NVML says that the GPU is lost" in log.read_text(),
+    )
+    cluster.wait_until("registered", lambda: log.read_text().count("registered with") == 2)

@@ -172,9 +172,7 @@ class Daemon:
             node.log, node.name, lambda: node.conf, node.state,
             {"SLURM_CONF": node.conf.path, "SLURMD_NODENAME": node.name},
         )  # fmt: skip
-        self._devices = DeviceWatch(
-            node.log, lambda: node.configured.devices, self._controllers.register
-        )
+        self._devices = DeviceWatch(node, self._meter.lost_gpus, self._controllers.register)
         self._managers = StepManagers(
             node, identity, self._credentials, self._act, self._actions.launches.ask
         )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -132,29 +134,58 @@ def test_a_device_whose_file_has_gone_is_not_there(tmp_path: Path) -> None:
     )
     licence = NodeGres("tape", "", 2)
     assert gres.without_missing([gpus, licence]) == (gpus, licence)
-    assert gres.missing_files([gpus]) == []
+    assert gres.missing_files([gpus]) == set()
     Path(files[1]).unlink()
     remaining = NodeGres(
         "gpu", "a100", 2, files=(files[0], files[2]), cores=(b"\1", b"\4"), unique_ids=("a", "c")
     )
     assert gres.without_missing([gpus, licence]) == (remaining, licence)
-    assert gres.missing_files([gpus]) == [files[1]]
+    assert gres.missing_files([gpus]) == {files[1]}
+
+
+def watched(*devices: NodeGres) -> Any:
+    """A node with these devices, as far as the watch looks at it."""
+    configured = SimpleNamespace(devices=devices)
+    return SimpleNamespace(configured=configured, log=LineLog(), lost_gpus=frozenset())
 
 
 def test_slurmd_registers_when_a_device_goes_and_when_it_comes_back(tmp_path: Path) -> None:
     file = tmp_path / "gpu0"
     file.touch()
     registered: list[bool] = []
-    log = LineLog()
     gpu = NodeGres("gpu", "", 1, files=(str(file),))
-    watch = DeviceWatch(log, lambda: [gpu], lambda: registered.append(file.exists()))  # type: ignore[arg-type]
+    node = watched(gpu)
+    watch = DeviceWatch(node, lambda: None, lambda: registered.append(file.exists()))
     watch.look()
     assert registered == []
     file.unlink()
     watch.look()
     watch.look()
     assert registered == [False]
-    assert log.lines == [f"can't stat gres.conf file {file}: the device has gone"]
+    assert node.log.lines == [f"can't stat gres.conf file {file}: the device has gone"]
     file.touch()
     watch.look()
     assert registered == [False, True]
+
+
+def test_a_gpu_that_the_driver_has_lost_is_not_there(tmp_path: Path) -> None:
+    """Its file stays. A driver that tells nothing has not found it again."""
+    files = tuple(str(tmp_path / f"nvidia{number}") for number in range(2))
+    for path in files:
+        Path(path).touch()
+    gpus = NodeGres("gpu", "", 2, files=files)
+    node = watched(gpus)
+    told: list[set[int] | None] = [set(), {1}, None, {1}, set()]
+    counts: list[int] = []
+
+    def register() -> None:
+        counts.append(gres.without_missing([gpus], node.lost_gpus)[0].count)
+
+    watch = DeviceWatch(node, lambda: told.pop(0), register)
+    while told:
+        watch.look()
+    assert counts == [1, 2]
+    assert node.log.lines == [
+        f"gres.conf file {files[1]}: NVML says that the GPU is lost",
+        f"gres.conf file {files[1]} is back",
+    ]

@@ -135,3 +135,28 @@ def test_nothing_is_added_for_a_gap() -> None:
     assert added_uj(100_000, 300_000, 10 * SECOND_US) == 2_000_000_000
     assert added_uj(100_000, 300_000, 3600 * SECOND_US) == 0
     assert added_uj(100_000, 300_000, -5) == 0
+
+
+def test_a_lost_gpu_costs_the_others_nothing(tmp_path: Path) -> None:
+    """It may not even tell its number: then it is the one of the node's that does not answer."""
+    host = RecordedHost(tmp_path, "a100x4")
+    use, api = GpuUse(started, range(4)), binding(host)
+    host.lose(2)
+    host.run(
+        {"gpu": 2, "pid": 7, "percent": 90, "mib": 100},
+        {"gpu": 3, "pid": 8, "percent": 60, "mib": 50},
+    )
+    use.sample(api, SECOND_US)
+    assert use.lost == {2}
+    assert [*rows(use)] == [8]
+
+
+def test_a_gpu_that_is_no_longer_counted_is_lost(tmp_path: Path) -> None:
+    """GPUs of gres.conf that NVML never told of are another matter, and not said to be lost."""
+    host = RecordedHost(tmp_path, "h100x8")
+    use, api = GpuUse(started, range(9)), binding(host)
+    use.sample(api, SECOND_US)
+    assert use.lost == set()
+    (tmp_path / "host").write_text("a100x4")
+    use.sample(api, 2 * SECOND_US)
+    assert use.lost == {4, 5, 6, 7}

@@ -38,6 +38,10 @@ class RecordedHost:
         else:
             (self.folder / "hang").unlink()
 
+    def lose(self, number: int) -> None:
+        """Let a GPU fall off the bus; its file stays."""
+        (self.folder / "lost").write_text(str(number))
+
     def calls(self) -> list[str]:
         """Return which clocks were set."""
         path = self.folder / "calls"

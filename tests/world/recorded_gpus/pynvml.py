@@ -3,7 +3,7 @@
 PYSLURM_RECORDED_GPUS names a folder. `host` says which of SHAPES it is; `processes.json` lists what
 runs on the GPUs, and a test may change it at any time: gpu, slice (of a cut GPU, else -1), pid,
 percent and mib. A file `hang` makes every call wait until it is gone, as a broken driver does; a
-call with a file `refuse` ends with NVMLError.
+call with a file `refuse` ends with NVMLError. `lost` has the number of a GPU that answers no more.
 """
 
 from __future__ import annotations
@@ -21,6 +21,12 @@ NVML_CLOCK_SM = 1
 
 class NVMLError(Exception):
     """As the binding has it."""
+
+
+class NVMLError_GpuIsLost(NVMLError):  # noqa: N801 - as the binding spells it
+    """It has fallen off the bus."""
+
+    value = 15
 
 
 class NVMLError_NotFound(NVMLError):  # noqa: N801 - as the binding spells it
@@ -84,6 +90,11 @@ def nvmlDeviceGetCount() -> int:
 
 
 def nvmlDeviceGetHandleByIndex(index: int) -> int:
+    path = f"{_folder()}/lost"
+    if os.path.exists(path):
+        with open(path, encoding="ascii") as file:
+            if int(file.read()) == index:
+                raise NVMLError_GpuIsLost("GPU is lost")
     return index
 
 

@@ -61,7 +61,7 @@ class Registration:
             threads_per_core=threads,
             real_memory_mib=memory,
             tmp_disk_mib=disk,
-            gres=without_missing(setup.node.devices),
+            gres=without_missing(setup.node.devices, self._node.lost_gpus),
             boot_id=options.boot_id or host.boot_id,
             boot_us=host.boot_us,
             daemon_start_us=self._started_us,

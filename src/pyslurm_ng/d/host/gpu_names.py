@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from pyslurm_ng.model.node import NodeGres
@@ -19,6 +20,13 @@ _BY_FLAG: Mapping[str, str] = {
 # Without flags all are set; a variable is harmless where its maker's devices are absent.
 GPU_VARIABLES = tuple(_BY_FLAG.values())
 VARIABLE_FLAGS = frozenset((*_BY_FLAG, _NONE_FLAG))
+_GPU_FILE = re.compile(r".*/nvidia(\d{1,5})")
+
+
+def number_of_file(path: str) -> int:
+    """Return the number of an NVIDIA GPU's device file, -1 of another file."""
+    match = _GPU_FILE.fullmatch(path)
+    return int(match[1]) if match is not None else -1
 
 
 def variables_of(available: Sequence[NodeGres], numbers: Sequence[int]) -> tuple[str, ...]:

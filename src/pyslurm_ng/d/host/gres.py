@@ -7,7 +7,7 @@ name them by that number.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from pyslurm_ng.base.hostlist import fold
 from pyslurm_ng.conf.gres_conf import GresConf, GresLine
 from pyslurm_ng.conf.node_lines import NodeConf
 from pyslurm_ng.d.host.device_filter import device_node
-from pyslurm_ng.d.host.gpu_names import NVIDIA_FLAG, VARIABLE_FLAGS
+from pyslurm_ng.d.host.gpu_names import NVIDIA_FLAG, VARIABLE_FLAGS, number_of_file
 from pyslurm_ng.d.host.nvml import DetectedGpu
 from pyslurm_ng.model.gres_parts import held_parts
 from pyslurm_ng.model.job import GresAlloc
@@ -164,15 +164,25 @@ def _links_in(order: Sequence[int], links: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(links[position] for position in order) if len(links) == len(order) else ()
 
 
-def missing_files(available: Sequence[NodeGres]) -> list[str]:
+def missing_files(available: Sequence[NodeGres]) -> set[str]:
     """Return the device files that are not there now."""
-    paths = {path for gres in available for files in gres.files for path in files.split(",")}
-    return sorted(path for path in paths if not os.path.exists(path))
+    return {path for path in _files(available) if not os.path.exists(path)}
 
 
-def without_missing(available: Sequence[NodeGres]) -> tuple[NodeGres, ...]:
-    """Return what a node has now: without the devices whose files have gone."""
-    missing = set(missing_files(available))
+def files_of_gpus(available: Sequence[NodeGres], numbers: Collection[int]) -> set[str]:
+    """Return the device files of NVIDIA GPUs with these numbers."""
+    return {path for path in _files(available) if number_of_file(path) in numbers}
+
+
+def _files(available: Sequence[NodeGres]) -> set[str]:
+    return {path for gres in available for files in gres.files for path in files.split(",")}
+
+
+def without_missing(
+    available: Sequence[NodeGres], lost_gpus: Collection[int] = ()
+) -> tuple[NodeGres, ...]:
+    """Return what a node has now: without devices whose files have gone, and without lost GPUs."""
+    missing = missing_files(available) | files_of_gpus(available, lost_gpus)
     if not missing:
         return tuple(available)
     return tuple(gres if is_part(gres.name) else _left_of(gres, missing) for gres in available)

@@ -72,7 +72,10 @@ class Meter:
         self._threads: list[SourceThread] = []
         if settings["gpus"] or "gpu" in energy:
             has_energy = "gpu" in energy
-            use = GpuUse(start_ticks, energy=has_energy, before=self._state.get(_GPUS))
+            use = GpuUse(
+                start_ticks, settings.get("gpu_numbers", ()), energy=has_energy,
+                before=self._state.get(_GPUS),
+            )  # fmt: skip
             gpus = Gpus(use, has_energy=has_energy)
             self._threads.append(SourceThread(_GPUS, gpus, pause_s, say))
         for name in energy:
@@ -113,6 +116,7 @@ class Meter:
             if thread.name == _GPUS:
                 fields["processes"] = reading["processes"]
                 fields["gpus"] = reading.get("gpus", {})
+                fields["lost"] = reading["lost"]
                 self._state[_GPUS] = reading.get("gpu_state")
                 counters |= {f"gpu{minor}": row for minor, row in fields["gpus"].items()}
                 continue

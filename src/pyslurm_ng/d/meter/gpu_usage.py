@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from pyslurm_ng.base.numbers import SECOND_US
@@ -11,6 +11,8 @@ _MOST_PROCESSES = 8192
 _FORGET_US = 180 * SECOND_US  # after a process has ended; its supervisor has looked by then
 _MOST_PERCENT = 100
 _MOST_SLICES = 7
+# NVML_ERROR_GPU_IS_LOST and NVML_ERROR_RESET_REQUIRED, after errors such as Xid 79 and 95.
+_LOST = frozenset((15, 16))
 
 
 class _Process:
@@ -32,16 +34,28 @@ class _Process:
 class GpuUse:
     """Sums by process and by GPU.
 
+    Attributes:
+        lost: numbers of the files of GPUs that the driver has lost, at the last look.
+
     Args:
         start_of: returns when a process began, in ticks since boot; 0 if there is none.
+        numbers: of the files of the node's GPUs.
         energy: whether the GPUs' energy is counted.
         before: the `state` of an earlier meter of this boot.
     """
 
     def __init__(
-        self, start_of: Callable[[int], int], *, energy: bool = False, before: Any = None
+        self,
+        start_of: Callable[[int], int],
+        numbers: Collection[int] = (),
+        *,
+        energy: bool = False,
+        before: Any = None,
     ) -> None:
+        self.lost: set[int] = set()
         self._start_of = start_of
+        self._numbers = frozenset(numbers)
+        self._seen: set[int] = set()  # GPUs that have answered
         self._counts_energy = energy
         self._processes: dict[int, _Process] = {}
         self._newest_us: dict[int, int] = {}  # NVML's time of the newest sample, by GPU
@@ -58,9 +72,7 @@ class GpuUse:
         self._sampled_us = now_us
         percents: dict[int, int] = {}
         memories: dict[int, int] = {}
-        for index in range(nvml.nvmlDeviceGetCount()):
-            gpu = nvml.nvmlDeviceGetHandleByIndex(index)
-            minor = nvml.nvmlDeviceGetMinorNumber(gpu)
+        for minor, gpu in self._answering(nvml):
             on_gpu: set[int] = set()
             for handle in _slices(nvml, gpu) or [gpu]:  # a cut GPU lists them once more
                 for pid, memory_kib in _running(nvml, handle):
@@ -76,6 +88,29 @@ class GpuUse:
                 process.seen_us = now_us
                 process.add(percents.get(pid, 0), memories.get(pid, 0), span_us)
         self._let_go(percents.keys() | memories.keys(), now_us)
+
+    def _answering(self, nvml: Any) -> list[tuple[int, Any]]:
+        """Return the GPUs with the numbers of their files; note which are lost.
+
+        A lost GPU may not even tell its number, or be counted no longer.
+        """
+        gpus = []
+        is_nameless = False
+        for index in range(nvml.nvmlDeviceGetCount()):
+            try:
+                gpu = nvml.nvmlDeviceGetHandleByIndex(index)
+                minor = nvml.nvmlDeviceGetMinorNumber(gpu)
+                nvml.nvmlDeviceGetMemoryInfo(gpu)  # the driver asks the GPU itself
+            except nvml.NVMLError as error:
+                if getattr(error, "value", 0) not in _LOST:
+                    raise
+                is_nameless = True
+                continue
+            gpus.append((minor, gpu))
+        here = {minor for minor, _ in gpus}
+        self._seen |= here
+        self.lost = (self._seen | self._numbers if is_nameless else self._seen) - here
+        return gpus
 
     def rows(self) -> list[list[int]]:
         """Return a row for each process, as in a snapshot."""

@@ -49,7 +49,8 @@ class Gpus:
             self._end(pynvml)
             raise SourceError(f"NVML: {error}") from None
         energy = {"gpus": self._use.gpus(), "gpu_state": self._use.state()}
-        return {"processes": self._use.rows(), **(energy if self._has_energy else {})}
+        lost = sorted(self._use.lost)
+        return {"processes": self._use.rows(), "lost": lost, **(energy if self._has_energy else {})}
 
     def _end(self, nvml: Any) -> None:
         if self._nvml is not None:

@@ -6,6 +6,7 @@ The file is replaced as a whole. Its readers never wait for a driver. Its map ha
     time_us     when it was written, in microseconds since boot
     processes   a row for each process on a GPU: see the numbers below
     gpus        microjoules since some moment and milliwatts, by the number of the GPU's file
+    lost        the numbers of GPUs that NVML says are lost, or have to be reset
     node        the same of the node without its GPUs; [] if not measured
     sensors     milliwatts by label of EnergyIPMIPowerSensors, beside `node`
     network     packets in, packets out, bytes in, bytes out since some moment

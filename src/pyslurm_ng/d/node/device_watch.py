@@ -1,42 +1,42 @@
-"""Device files that go while slurmd runs: a GPU that has fallen off the bus is given to no job.
+"""Devices that go while slurmd runs: a GPU that has fallen off the bus is given to no job.
 
-A node whose file is missing at slurmd's start is refused (`setup`). Later slurmd registers anew
-with the devices that are left, and the controller drains the node with Slurm's reason. Jobs go on.
+Its file goes, or stays while the driver says that the GPU is lost or has to be reset. A node whose
+file is missing at slurmd's start is refused (`setup`). Later slurmd registers anew with the devices
+that are left, and the controller drains the node with Slurm's reason. Jobs go on.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
-from pyslurm_ng.d.host.gres import missing_files
+from pyslurm_ng.d.host.gres import files_of_gpus, missing_files
 
 if TYPE_CHECKING:
-    from pyslurm_ng.daemon.log import DaemonLog
-    from pyslurm_ng.model.node import NodeGres
+    from pyslurm_ng.d.node.local_node import LocalNode
 
 _PAUSE_S = 10.0
 
 
 class DeviceWatch:
-    """Looks for the files of a node's devices from time to time.
+    """Looks for a node's devices from time to time.
 
     Args:
-        devices: returns the devices of the configuration in force.
+        lost_gpus: returns the numbers of GPUs that the driver has lost; None if it tells nothing.
         register: tells the controller what there is now.
     """
 
     def __init__(
         self,
-        log: DaemonLog,
-        devices: Callable[[], Sequence[NodeGres]],
+        node: LocalNode,
+        lost_gpus: Callable[[], Collection[int] | None],
         register: Callable[[], None],
     ) -> None:
-        self._log = log
-        self._devices = devices
+        self._node = node
+        self._lost_gpus = lost_gpus
         self._register = register
-        self._missing: set[str] = set()
+        self._gone: set[str] = set()
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
@@ -49,15 +49,23 @@ class DeviceWatch:
             self._task.cancel()
 
     def look(self) -> None:
-        """Register if a file has gone, or has come back."""
-        missing = set(missing_files(self._devices()))
-        if missing == self._missing:
+        """Register if a device has gone, or has come back."""
+        node, devices = self._node, self._node.configured.devices
+        lost_gpus = self._lost_gpus()
+        if lost_gpus is not None:  # a driver that hangs has found none again
+            node.lost_gpus = frozenset(lost_gpus)
+        missing = missing_files(devices)
+        gone = missing | files_of_gpus(devices, node.lost_gpus)
+        if gone == self._gone:
             return
-        for path in sorted(missing - self._missing):
-            self._log.error(f"can't stat gres.conf file {path}: the device has gone")
-        for path in sorted(self._missing - missing):
-            self._log.info(f"gres.conf file {path} is back")
-        self._missing = missing
+        for path in sorted(gone - self._gone):
+            if path in missing:
+                node.log.error(f"can't stat gres.conf file {path}: the device has gone")
+            else:
+                node.log.error(f"gres.conf file {path}: NVML says that the GPU is lost")
+        for path in sorted(self._gone - gone):
+            node.log.info(f"gres.conf file {path} is back")
+        self._gone = gone
         self._register()
 
     async def _go_on(self) -> None:

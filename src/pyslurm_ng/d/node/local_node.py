@@ -26,6 +26,7 @@ class LocalNode:
         spool: what a restarted slurmd must know.
         faults: counts unexpected errors.
         suspended_jobs: what a restarted slurmd must know of them.
+        lost_gpus: numbers of NVIDIA GPUs that the driver has lost, though their files are there.
         last_order_us: when a controller in command was last heard, in microseconds since the epoch;
             0 if none was.
     """
@@ -40,6 +41,7 @@ class LocalNode:
             has_prolog=bool(conf.prolog), has_epilog=bool(conf.epilog), kill_wait_s=conf.kill_wait
         )
         self.last_order_us = 0
+        self.lost_gpus: frozenset[int] = frozenset()
         self.core.epoch = spool.epoch()
         self.core.newest_job_id = spool.newest_job_id()
         self.suspended_jobs = SuspendedJobs(spool.directory)

@@ -49,6 +49,7 @@ def settings_of(setup: NodeSetup) -> dict[str, Any] | None:
         "path": f"{setup.spool}/{snapshot.FILE}",
         "pause_s": min(pause_s for pause_s in pauses if pause_s),
         "gpus": gpus,
+        "gpu_numbers": gpu_numbers(files),
         "energy": energy,
         "ipmi_s": gather.energy_ipmi_frequency,
         "ipmi_limit_s": gather.energy_ipmi_timeout,
@@ -113,6 +114,14 @@ class NodeMeter:
             return 0, 0
         fields = snapshot.read(settings["path"])
         return power_of(fields) if fields else (0, 0)
+
+    def lost_gpus(self) -> frozenset[int] | None:
+        """Return the numbers of GPUs that NVML has lost; None if it tells nothing now."""
+        settings = self._settings
+        lost = snapshot.read(settings["path"]).get("lost") if settings is not None else None
+        if not isinstance(lost, list):
+            return None
+        return frozenset(number for number in lost if isinstance(number, int))
 
     async def _keep(self, settings: dict[str, Any]) -> None:
         while True:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from pyslurm_ng.conf.values import has_option
 from pyslurm_ng.d.host import gres as host_gres
+from pyslurm_ng.d.host.gpu_names import number_of_file
 from pyslurm_ng.d.meter import snapshot
 from pyslurm_ng.d.spec.node_setup import NodeSetup, alloc_of
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from pyslurm_ng.conf.slurm_conf import SlurmConf
     from pyslurm_ng.d.spool import step_contract as sc
     from pyslurm_ng.wire import node_messages as nm
-
-_GPU_FILE = re.compile(r".*/nvidia(\d{1,5})")
 
 
 def energy_sources(conf: SlurmConf) -> list[str]:
@@ -46,12 +44,8 @@ def measures_gpus(conf: SlurmConf) -> bool:
 
 def gpu_numbers(files: Iterable[str]) -> list[int]:
     """Return the numbers of NVIDIA's device files; of a slice that of its GPU."""
-    numbers = []
-    for names in files:
-        match = _GPU_FILE.fullmatch(names.partition(",")[0])
-        if match is not None:
-            numbers.append(int(match[1]))
-    return numbers
+    numbers = [number_of_file(names.partition(",")[0]) for names in files]
+    return [number for number in numbers if number >= 0]
 
 
 def meter_spec(setup: NodeSetup, credential: nm.JobCredential) -> sc.MeterSpec | None:
