@@ -167,6 +167,46 @@ def test_a_step_that_a_template_died_with_is_begun_by_the_next(
         assert records["end"]["status"] == 7 << 8
 
 
+@pytest.mark.parametrize(
+    ("changes", "begins"),
+    [
+        ({}, True),
+        ({"boot": "another"}, False),
+        ({"route": {"host": "127.0.0.1", "port": 1, "key": bytes(16)}}, False),
+    ],
+)
+def test_a_step_that_slurmd_died_with_is_begun_by_the_next(
+    template: Template, changes: dict[str, Any], *, begins: bool
+) -> None:
+    """Its file is there and nobody was asked for it. Not after a boot: its job is over then.
+
+    An srun has been told that its launch failed.
+    """
+
+    async def live() -> Mapping[str, Any] | None:
+        over: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
+        runner = StepRunner(
+            str(template.directory),
+            on_started=lambda key, pids: None,
+            on_ended=lambda key, records: over.set_result(records),
+        )
+        path = str(template.directory / step_record.file_name(1, STEP_BATCH, 0))
+        spec = template.spec("#!/bin/sh\nexit 7\n") | {"boot": step_record.boot_id()}
+        step_record.create(path, spec | changes)
+        await runner.begin()
+        try:
+            records = step_record.read(path)
+            assert runner.take_up(KEY, path, records) is begins
+            if not begins:
+                return None
+            return await asyncio.wait_for(over, LIMIT_S)
+        finally:
+            runner.close()
+
+    records = asyncio.run(asyncio.wait_for(live(), 3 * LIMIT_S))
+    assert records is None or records["end"]["status"] == 7 << 8
+
+
 def test_a_supervisor_that_is_slow_to_make_its_socket_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,8 @@ Records are appended, each a 4-byte length and a msgpack value, so that three wr
 template, the supervisor) need no agreement but their order. The file outlives all of them: a
 restarted slurmd finds every step by it. It need not outlive the machine, so it is not synced.
 
-1. `spec`, by slurmd, which creates the file exclusively: so the same attempt is not started twice.
+1. `spec`, by slurmd, which creates the file exclusively: so the same attempt is not started twice;
+   with the boot id, as a step that has nothing else may be begun by a restarted slurmd.
 2. `pid`, by the template right after fork: pid, start time in ticks since boot, boot id; reaper
    and reaper_start are the template's own.
 3. `tasks`, by the supervisor: pids by global task id.

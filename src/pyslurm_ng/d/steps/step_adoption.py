@@ -32,9 +32,12 @@ def adopt_steps(
             _remember(node, ends, key, credential, records)
             continue
         spec, is_alive = records["spec"], step_record.is_alive(records.get("pid"))
-        since_us = spec.get("since_us", 0) if is_alive else 0  # of this boot
+        is_begun = runner.take_up(key, path, records)
+        since_us = spec.get("since_us", 0) if is_alive or is_begun else 0  # of this boot
         node.core.adopt(credential, key[1], spec.get("duty", 0), since_us)
-        if "end" not in records and is_alive:
+        if is_begun:
+            node.log.info(f"launching {step_name(key)}, which slurmd died with")
+        elif "end" not in records and is_alive:
             node.log.info(f"reattaching {step_name(key)}")
             runner.adopt(key, path, spec)
         else:

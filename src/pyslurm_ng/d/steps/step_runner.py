@@ -63,6 +63,7 @@ class StepRunner:
         self._asked: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._told: set[StepKey] = set()  # those that were told anything
         self._tag = 0
+        self._boot = step_record.boot_id()
 
     async def begin(self) -> None:
         """Start the template and wait until it can fork.
@@ -98,11 +99,27 @@ class StepRunner:
             OSError: the spool is full or out of order.
         """
         self._shares.check(spec)
-        step_record.create(path, spec)
+        step_record.create(path, {**spec, "boot": self._boot})
+        self._begin(key, path, spec)
+        self.release(key)
+
+    def take_up(self, key: StepKey, path: str, records: Mapping[str, Any]) -> bool:
+        """Begin a step whose file a predecessor wrote, but then died; return whether it was so.
+
+        The template has waited for the one before: each step that was asked for has a process id.
+        An srun has seen its request fail by now, so that its step must not begin.
+        """
+        spec = records["spec"]
+        is_known = records.keys() != {"spec"} or spec.get("boot") != self._boot
+        if is_known or spec.get("route") is not None:
+            return False
+        self._begin(key, path, spec)
+        return True
+
+    def _begin(self, key: StepKey, path: str, spec: StepSpec) -> None:
         self._shares.take(key, spec, path)
         self._paths[key] = path
         self._request(key, f"{spec['uid']} {path}")
-        self.release(key)
 
     def _request(self, key: StepKey, words: str) -> None:
         """Ask the template for a step's supervisor."""
