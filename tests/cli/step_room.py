@@ -24,7 +24,9 @@ from pyslurm_ng.cli.step.tasks import StepTasks
 nodes, tasks, settings = eval(sys.argv[1])
 signals = Signals()
 table = StepTasks("StepId=5.0", nodes, tasks)
-streams = StepIo(Sink(1), Sink(2))
+err_path = settings.pop("err_path", "")
+err = Sink(os.open(err_path, os.O_WRONLY), err_path) if err_path else Sink(2)
+streams = StepIo(Sink(1), err)
 if settings.pop("label", False):
     streams.labels = Labels(table.count)
 streams.in_task = settings.pop("in_task", -1)

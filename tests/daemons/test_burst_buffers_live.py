@@ -223,22 +223,17 @@ def test_a_heterogeneous_job_has_that_of_its_first_component(
     assert (work / "het.out").read_text() == f"/bb/{job_id}\n"
 
 
-def test_an_entry_of_a_crontab_has_one_for_each_run(cluster: LiveCluster, work: Path) -> None:
-    """It is judged as the crontab is stored, and staged when the entry is due."""
+def test_an_entry_of_a_crontab_may_have_one(cluster: LiveCluster, work: Path) -> None:
+    """It is judged as the crontab is stored; its runs are those of any job that is requeued."""
     table = work / "crontab"
-    table.write_text(
-        f'#SCRON -o {work}/cron.out --bb="#BB_LUA pool=fast capacity=4"\n* * * * * echo $BB_DIR\n'
-    )
+    table.write_text('#SCRON --bb="#BB_LUA pool=fast capacity=4"\n@yearly true\n')
     as_user(cluster, USER, "scrontab", str(table), cwd=work)
     assert jobs_of(work, "process") == ["0"]
     shown = as_user(cluster, USER, "scontrol", "show", "job", cwd=work).stdout
-    job_id = shown.split("JobId=")[1].split()[0]
     assert "BurstBuffer=#BB_LUA pool=fast capacity=4" in shown
-    as_user(cluster, "root", "scontrol", "update", f"jobid={job_id}", "starttime=now", cwd=work)
-    over(cluster, work)
-    assert calls(work) == CALLS
-    assert (work / "cron.out").read_text() == f"/bb/{job_id}\n"
     as_user(cluster, USER, "scrontab", "-r", cwd=work)
+    assert cluster.out("squeue", "-h") == ""
+    assert calls(work) == []  # nothing is staged a year before
 
 
 @pytest.mark.parametrize(

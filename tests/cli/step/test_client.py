@@ -319,6 +319,18 @@ def test_output_that_cannot_be_written_is_said(make: Any) -> None:
     )
 
 
+def test_errors_that_cannot_be_written_are_said(make: Any) -> None:
+    """`srun -e FILE` on a full disk. As in Slurm the tasks go on, and their exit code counts."""
+    room = make(["n1"], [[0]], err_path="/dev/full")
+    node = room.node()
+    node.out(0, b"lost\n", step_io.STDERR)
+    node.out(0, b"kept\n")
+    node.finish()
+    assert room.end() == (
+        b"kept\n", "srun: error: Could not write /dev/full: No space left on device\n", 0
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2, signal.SIGCONT])
 def test_signals_are_forwarded(make: Any, number: signal.Signals) -> None:
     """Once each."""

@@ -92,8 +92,9 @@ class StepClient:
             quit_on_interrupt=quit_on_interrupt, abort_window_s=abort_window_s,
             on_resize=self._tell_window_size, on_forced=self._forced, on_give_up=self._give_up,
         )  # fmt: skip
-        self._out_path = streams.out.path
-        streams.out.on_broken = self._output_broke
+        self._out_path, self._err_path = streams.out.path, streams.err.path
+        streams.err.on_broken = self._errors_broke
+        streams.out.on_broken = self._output_broke  # which may be the same
         self._x11: X11Forward | None = None
         self._exchange = exchange
         if exchange is not None:
@@ -284,6 +285,11 @@ class StepClient:
             path = self._out_path or "standard output"
             self._output.log(f"error: Could not write {path}: {problem.strerror}")
         self.orders.signal(SIGPIPE)
+
+    def _errors_broke(self, problem: OSError) -> None:
+        """Say why a file of -e takes no more; as in Slurm the tasks do not notice."""
+        if self._err_path:
+            self._output.log(f"error: Could not write {self._err_path}: {problem.strerror}")
 
     def _tell_window_size(self) -> None:
         link = self.links.link_of(self.tasks.node_of[0]) if self._has_terminal else None
