@@ -22,11 +22,17 @@ def hide_errors() -> None:
 
 
 def say(text: str) -> None:
-    """Print lines on stderr, after earlier output on stdout."""
+    """Print lines on stderr, after earlier output on stdout.
+
+    A terminal that has been closed takes none; what the command has to do does not depend on it.
+    """
     if not _shows_errors and text.split(" ", 2)[1:2] == ["error:"]:
         return
     sys.stdout.flush()
-    sys.stderr.write(printable(text, "\n\t") + "\n")
+    try:
+        sys.stderr.write(printable(text, "\n\t") + "\n")
+    except OSError:
+        return
 
 
 def printable(text: str, kept: str = "") -> str:
