@@ -219,24 +219,12 @@ class TaskStarter:
         self, task: Started, paths: "list[bytes]", argv: "list[bytes]", environment: "list[bytes]"
     ) -> None:
         """Begin a process. Raises CannotStart."""
-        spec = self._spec
-        stdin, stdout, stderr = task.streams
         how: dict[str, Any] = {
-            "stdin": stdin,
-            "stdout": stdout,
-            "stderr": stderr,
+            **_how(self._spec, task),
             "cwd": os.fsencode(self._cwd),
-            "umask": spec["umask"],
-            "rlimits": [(number, soft, hard) for number, soft, hard in spec["rlimits"]],
-            "cpus": task.spec["cpus"],
-            "memory_mode": task.spec["memory_mode"],
-            "memory_nodes": task.spec["memory_nodes"],
             "report": self._report(task),
             "cgroup_fds": self._joins,
-            "terminal": task.inlet_kind == TERMINAL,
             "is_sibling": self._programs is not None,
-            "nice": spec["nice"],
-            "pid_name": b"SLURM_TASK_PID",
             "kept": -1 if self._is_opening else task.pmi,
             **self._identity,
         }
@@ -251,9 +239,8 @@ class TaskStarter:
 
     def _report(self, task: Started) -> bytes:
         """Return what stands before all that the task writes: what is noted by now, too."""
-        is_told = self._is_routed or self._spec["label"]
-        lines = b"" if is_told else b"".join(map(notice, self.notes))
-        return lines + task.spec["report"].encode()
+        notes = [] if self._is_routed or self._spec["label"] else self.notes
+        return b"".join(map(notice, notes)) + task.spec["report"].encode()
 
     def _on_opened(self, descriptors: "list[int]") -> None:
         """Take the files that we get, too: for notices, labels, epilogs and other tasks."""
@@ -336,15 +323,11 @@ class TaskStarter:
             self.notes += self._programs.notes
             self._programs.notes.clear()
         if self._holds:
-            self._go_on(task, environment)
+            argv = [os.fsencode(word) for word in self._program(task)]
+            paths = [] if task.is_over else _candidates(argv[0], environment)
+            self._background.go_on(paths, argv, environment, self._report(task))
         elif not task.is_over:
             self._start_program(task, environment)
-
-    def _go_on(self, task: Started, environment: "list[bytes]") -> None:
-        """Let a process that holds become its task, or end without it."""
-        argv = [os.fsencode(word) for word in self._program(task)]
-        paths = [] if task.is_over else _candidates(argv[0], environment)
-        self._background.go_on(paths, argv, environment, self._report(task))
 
     def _not_started(self, task: Started, error: "OSError | ValueError | str") -> None:
         """Give a task that could not begin the exit code that Slurm gives it: the errno.
@@ -364,10 +347,8 @@ class TaskStarter:
             raise CannotStart(FILES_STATUS, f"{where}: {why}")
         if where == "exec" and not self._is_routed:
             self.notes.clear()
-        path = self._program(task)[0]
-        if error.errno == errno.ENOENT and (program := _interpreter(path, self._spec["uid"])):
-            path = f"bad interpreter({program})"
-        self.notes.append(f"execve(): {path}: {why}")
+        subject = _subject(self._program(task)[0], self._spec["uid"], error.errno)
+        self.notes.append(f"execve(): {subject}: {why}")
         task.status = (error.errno or 1) << 8
         task.is_over = True
 
@@ -376,6 +357,24 @@ class TaskStarter:
         notes = list(self.notes)
         self.notes.clear()
         return notes
+
+
+def _how(spec: "StepSpec", task: Started) -> "dict[str, Any]":
+    """Return how a task's process is started, as far as that is the step's and the task's own."""
+    stdin, stdout, stderr = task.streams
+    return {
+        "stdin": stdin,
+        "stdout": stdout,
+        "stderr": stderr,
+        "umask": spec["umask"],
+        "rlimits": [(number, soft, hard) for number, soft, hard in spec["rlimits"]],
+        "cpus": task.spec["cpus"],
+        "memory_mode": task.spec["memory_mode"],
+        "memory_nodes": task.spec["memory_nodes"],
+        "terminal": task.inlet_kind == TERMINAL,
+        "nice": spec["nice"],
+        "pid_name": b"SLURM_TASK_PID",
+    }
 
 
 def _candidates(program: bytes, environment: "list[bytes]") -> "list[bytes]":
@@ -394,6 +393,12 @@ def _candidates(program: bytes, environment: "list[bytes]") -> "list[bytes]":
 def notice(text: str) -> bytes:
     """Return a line as Slurm's supervisor writes it into a job's stderr."""
     return f"[{stamp()}] error: {text}\n".encode("utf-8", "surrogateescape")
+
+
+def _subject(program: str, uid: int, number: "int | None") -> str:
+    """Return what a program that cannot begin fails for: itself, or the interpreter it names."""
+    missing = _interpreter(program, uid) if number == errno.ENOENT else ""
+    return f"bad interpreter({missing})" if missing else program
 
 
 def _interpreter(path: str, uid: int) -> str:
