@@ -143,10 +143,10 @@ def line(times: list[float], values: list[float]) -> tuple[float, float]:
     middle, mean = statistics.fmean(times), statistics.fmean(values)
     spread = sum((at - middle) ** 2 for at in times)
     slope = sum((at - middle) * value for at, value in zip(times, values, strict=True)) / spread
-    left = sum(
+    residual_sum = sum(
         (value - mean - slope * (at - middle)) ** 2 for at, value in zip(times, values, strict=True)
     )
-    return slope, (left / (len(times) - 2) / spread) ** 0.5
+    return slope, (residual_sum / (len(times) - 2) / spread) ** 0.5
 
 
 def rows_of(samples: list[tuple[float, Sample]]) -> list[dict[str, object]]:

@@ -187,11 +187,11 @@ def test_indexes_leave_no_job_out(
         if kind != "pass":
             with contextlib.suppress(SlurmError):
                 client.change(kind, fields)
-    wanted = JobFilter(states=[int(state) for state in states], uids=uids)
+    criteria = JobFilter(states=[int(state) for state in states], uids=uids)
     terms = (reference.cluster, reference.soft, reference.conf)
-    shown = show_jobs(*terms, ShowJobs(filter=wanted), ADMIN, reference.now_us)
+    shown = show_jobs(*terms, ShowJobs(filter=criteria), ADMIN, reference.now_us)
     assert isinstance(shown, Records)
-    agrees = job_filter.agrees(reference.cluster, wanted, reference.now_us)
+    agrees = job_filter.agrees(reference.cluster, criteria, reference.now_us)
     assert not isinstance(agrees, Reject)
     expected = {job.job_id for job in reference.cluster.jobs.values() if agrees(job)}
     assert set(rows(shown.records, BRIEF_FIELDS)) == expected

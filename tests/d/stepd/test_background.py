@@ -168,12 +168,12 @@ def test_a_process_holds_until_it_is_told_its_program(
     files = [(os.devnull.encode(), os.O_RDONLY, False), (bytes(out), os.O_RDWR | os.O_CREAT, False)]
     begin(background, "echo other", *files, holds=True)
     assert next_of(background) == []
-    held = background.pid
+    pid = background.pid
     assert out.read_text() == ""
     background.go_on([b"/bin/sh"], [b"sh", b"-c", b"echo $A $$"], [b"A=own"], b"first \1\n")
-    assert next_of(background) == held
-    assert code_of(held) == 0
-    assert out.read_text() == f"first {held}\nown {held}\n"
+    assert next_of(background) == pid
+    assert code_of(pid) == 0
+    assert out.read_text() == f"first {pid}\nown {held}\n"
 
 
 def test_a_process_that_holds_may_end_without_a_program(background: Background) -> None:
@@ -188,6 +188,6 @@ def test_a_process_that_holds_ends_with_its_maker() -> None:
     background = Background()
     begin(background, "exit 3", *[(os.devnull.encode(), os.O_RDWR, False)] * 2, holds=True)
     assert next_of(background) == []
-    held = background.pid
+    pid = background.pid
     background.close()
-    assert code_of(held) == 0
+    assert code_of(pid) == 0

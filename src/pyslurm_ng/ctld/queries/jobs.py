@@ -334,12 +334,12 @@ def _of_states(cluster: Cluster, criteria: JobFilter) -> list[Ids]:
     if criteria.all_states or criteria.state_flags:
         return []
     index, parts = cluster.job_index, list[Ids]()
-    wanted = set(criteria.states)
-    if JobState.PENDING in wanted:
+    states = set(criteria.states)
+    if JobState.PENDING in states:
         parts.append(index.pending)
-    if wanted & TERMINAL_STATES:
+    if states & TERMINAL_STATES:
         parts.append(index.ended)
-    if wanted - TERMINAL_STATES - {JobState.PENDING}:
+    if states - TERMINAL_STATES - {JobState.PENDING}:
         parts.append(index.active)
     return parts
 
