@@ -5,7 +5,7 @@ Everything between clone and exec runs in C and touches no Python object, so a t
 0.1 ms whatever the supervisor's size, and no interpreter state leaks into user code. The caller of
 `spawn` is stopped until then, as after vfork. A caller that must never wait for a user's file
 system uses `Background`: there a thread that does nothing else waits. The C is in
-`process_start.h`.
+`process_start.h` and `process_background.h`.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING
@@ -13,7 +13,7 @@ from cpython.ref cimport Py_INCREF
 from libc.errno cimport errno
 from libc.stdlib cimport free, malloc
 
-cdef extern from "process_start.h":
+cdef extern from "process_background.h":
     enum: PSNG_MOST_OPENS
     ctypedef unsigned int gid_t
     ctypedef int pid_t

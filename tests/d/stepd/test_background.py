@@ -173,7 +173,7 @@ def test_a_process_holds_until_it_is_told_its_program(
     background.go_on([b"/bin/sh"], [b"sh", b"-c", b"echo $A $$"], [b"A=own"], b"first \1\n")
     assert next_of(background) == pid
     assert code_of(pid) == 0
-    assert out.read_text() == f"first {pid}\nown {held}\n"
+    assert out.read_text() == f"first {pid}\nown {pid}\n"
 
 
 def test_a_process_that_holds_may_end_without_a_program(background: Background) -> None:
