@@ -39,13 +39,30 @@ def test_bytes_in_either_direction_end_idleness(pace: Pace) -> None:
 )
 def test_the_slower_direction_decides(pace: Pace, received: int, drained: int, fault: str) -> None:
     pace.received(received)
-    assert pace.fault_in_motion(11.0, drained, is_sending=True, is_receiving=True) == fault
+    terms = {"is_sending": True, "is_receiving": True, "is_known": False}
+    assert pace.fault_in_motion(11.0, drained, **terms) == fault
+
+
+def test_a_known_user_may_pause_its_reading(pace: Pace) -> None:
+    """`sacct | less` reads on when its user does; a pause that does not end is one at last."""
+
+    def at(now: float, drained: int, *, is_known: bool = True) -> str:
+        terms = {"is_sending": True, "is_receiving": False}
+        return pace.fault_in_motion(now, drained, is_known=is_known, **terms)
+
+    assert at(11.0, 100) == ""
+    assert at(600.0, 100) == ""
+    assert at(600.0 + LIMITS.unread_s, 101) == ""
+    assert at(600.0 + 2 * LIMITS.unread_s, 101) == ""
+    assert at(601.0 + 2 * LIMITS.unread_s, 101) == ""
+    assert at(620.0 + 2 * LIMITS.unread_s, 101) == "too_slow"
+    assert at(620.0 + 2 * LIMITS.unread_s, 101, is_known=False) == "too_slow"
 
 
 def test_a_frame_has_a_time_without_that_for_which_it_was_held(pace: Pace) -> None:
     def at(now: float) -> str:
         pace.received(10**9)
-        return pace.fault_in_motion(now, 0, is_sending=False, is_receiving=True)
+        return pace.fault_in_motion(now, 0, is_sending=False, is_receiving=True, is_known=True)
 
     pace.frame_begun(1.0)
     pace.held(50.0)

@@ -260,9 +260,9 @@ async def _wait(future: object) -> None:
 
 
 QUICK = StreamLimits(
-    handshake_s=0.2, idle_s=0.3, grace_s=0.2, least_rate=1_000_000, connections_per_uid=3,
-    connections_per_address=2, reserved_for_admins=0, connections=3, outstanding=4,
-    users_bytes=2_248, share_floor=2_248,
+    handshake_s=0.2, idle_s=0.3, grace_s=0.2, unread_s=0.3, least_rate=1_000_000,
+    connections_per_uid=3, connections_per_address=2, reserved_for_admins=0, connections=3,
+    outstanding=4, users_bytes=2_248, share_floor=2_248,
 )  # fmt: skip
 
 

@@ -175,8 +175,7 @@ class Connection(asyncio.Protocol):
             if self._transport is not None and pace.is_past_grace(now):
                 self._transport.abort()
             return
-        is_new = not self._admissions.has_proof and not self._is_held
-        if is_new and pace.is_late_to_speak(now):
+        if pace.is_late_to_speak(now) and not (self._admissions.has_proof or self._is_held):
             self.cut("handshake_timeout")
             return
         if self._is_held and _has_left(self._transport):
@@ -188,8 +187,9 @@ class Connection(asyncio.Protocol):
         is_receiving = not self._parser.is_between_frames and not self._is_held
         if is_sending or is_receiving:
             fault = pace.fault_in_motion(
-                now, outbox.drained, is_sending=is_sending, is_receiving=is_receiving
-            )
+                now, outbox.drained, is_sending=is_sending, is_receiving=is_receiving,
+                is_known=self._admissions.has_proof,
+            )  # fmt: skip
         else:
             awaited = bool(self._calls) or self._is_held
             fault = pace.fault_at_rest(now, outbox.drained, is_awaited=awaited)

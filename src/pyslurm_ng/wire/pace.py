@@ -12,7 +12,8 @@ class StreamLimits(ShareLimits):
     """Bounds of one server; rates in bytes per second.
 
     `frame_s` is the time for one request from its first byte to its last, less the time in which we
-    did not read.
+    did not read. `unread_s` is how long a known user may take nothing of an answer: `sacct | less`
+    waits for a person. What is kept so long is bounded by `unread_bytes_per_uid`.
     """
 
     outstanding: int = 1_024
@@ -22,6 +23,7 @@ class StreamLimits(ShareLimits):
     frame_s: float = 120.0
     idle_s: float = 600.0
     grace_s: float = 10.0
+    unread_s: float = 3600.0
     least_rate: int = 1_024
 
 
@@ -34,17 +36,21 @@ class Pace:
 
     __slots__ = (
         "_began_s", "_drained_mark", "_frame_s", "_held_s", "_limits", "_mark_s", "_received",
-        "_received_mark",
+        "_received_mark", "_taken", "_taken_s",
     )  # fmt: skip
 
     def __init__(self, limits: StreamLimits, now: float) -> None:
         self._limits = limits
-        self._began_s = self._mark_s = now
+        self._began_s = self._mark_s = self._taken_s = now
         self._frame_s = self._held_s = 0.0
-        self._received = self._received_mark = self._drained_mark = 0
+        self._received = self._received_mark = self._drained_mark = self._taken = 0
 
     def mark(self, now: float, drained: int) -> None:
         """Count time and bytes from now on."""
+        self._taken, self._taken_s = drained, now
+        self._mark_rates(now, drained)
+
+    def _mark_rates(self, now: float, drained: int) -> None:
         self._mark_s = now
         self._received_mark = self._received
         self._drained_mark = drained
@@ -97,18 +103,26 @@ class Pace:
         return ""
 
     def fault_in_motion(
-        self, now: float, drained: int, *, is_sending: bool, is_receiving: bool
+        self, now: float, drained: int, *, is_sending: bool, is_receiving: bool, is_known: bool
     ) -> str:
-        """Return why a peer that is to send or to read is too slow: a count of refusals; or ""."""
+        """Return why a peer that is to send or to read is too slow: a count of refusals; or "".
+
+        `is_known`: the peer has proved who it is, so it may pause its reading.
+        """
         if is_receiving and self._frame_s and now - self._frame_s > self._limits.frame_s:
             return "frame_timeout"
+        if drained != self._taken:
+            self._taken, self._taken_s = drained, now
         if not self.is_past_grace(now):
             return ""
         # Both directions have a least rate: a peer may not trickle a request or its reading.
         least = self._limits.least_rate * (now - self._mark_s)
-        if (is_sending and drained - self._drained_mark < least) or (
-            is_receiving and self._received - self._received_mark < least
-        ):
+        if is_receiving and self._received - self._received_mark < least:
             return "too_slow"
-        self.mark(now, drained)
+        if is_sending:
+            is_slow = drained - self._drained_mark < least
+            may_pause = is_known and now - self._taken_s <= self._limits.unread_s
+            if is_slow and not may_pause:
+                return "too_slow"
+        self._mark_rates(now, drained)
         return ""
