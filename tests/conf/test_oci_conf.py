@@ -42,12 +42,12 @@ def test_a_whole_file(tmp_path: Path) -> None:
     ("text", "problem"),
     [
         ("", "RunTimeRun or RunTimeCreate is needed"),
-        (RUN + "RunTimeCreate=x", "RunTimeRun and RunTimeCreate exclude each other"),
         ("RunTimeCreate=x", "RunTimeCreate needs RunTimeStart and RunTimeDelete"),
         ("RunTimeRun=%q", "1: RunTimeRun: %q means nothing; %% %@ %b"),
         ("RunTimeRun=x%", "% means nothing"),
         (RUN + "EnvExclude=(", "2: EnvExclude: is no regular expression"),
         (RUN + "CreateEnvFile=tab", "2: CreateEnvFile: "),
+        (RUN + "ContainerPath=%m/%j", "2: ContainerPath: %m would be SlurmdSpoolDir"),
         (RUN + "RunTimeRn=x", "unknown key in oci.conf; did you mean RunTimeRun"),
     ],
 )
@@ -55,6 +55,25 @@ def test_what_is_wrong_is_named(text: str, problem: str) -> None:
     with pytest.raises(ConfErrors) as raised:
         parse_oci_conf(text)
     assert problem in str(raised.value)
+
+
+@pytest.mark.parametrize(("word", "meant"), [("true", "null"), ("false", "disabled")])
+def test_yes_or_no_of_older_releases(tmp_path: Path, word: str, meant: str) -> None:
+    (tmp_path / "oci.conf").write_text(RUN + f"CreateEnvFile={word}\n")
+    settings, warnings = load_oci_conf(str(tmp_path / "oci.conf"))
+    assert settings["CreateEnvFile"] == meant
+    assert len(warnings) == 1 and f"means CreateEnvFile={meant}" in warnings[0]
+
+
+def test_run_takes_the_place_of_create_and_start(tmp_path: Path) -> None:
+    """A file of Slurm's may have both."""
+    (tmp_path / "oci.conf").write_text(RUN + "RunTimeCreate=x\nRunTimeStart=y\n")
+    settings, warnings = load_oci_conf(str(tmp_path / "oci.conf"))
+    assert settings["RunTimeRun"].startswith("runc run")
+    assert [line.rpartition("oci.conf:")[2] for line in warnings] == [
+        "2: RunTimeCreate is not used: RunTimeRun is there",
+        "3: RunTimeStart is not used: RunTimeRun is there",
+    ]
 
 
 def test_daemons_check_it(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from pyslurm_ng.conf.lexer import ConfError, ConfErrors, ConfText, parse_text, read_conf
+from pyslurm_ng.conf.lexer import ConfError, ConfErrors, ConfText, Entry, parse_text, read_conf
 from pyslurm_ng.conf.plain_conf import raise_errors, read_keys
 from pyslurm_ng.conf.schema import Table
 from pyslurm_ng.conf.tables.keys import OCI
@@ -40,28 +40,41 @@ def _build(text: ConfText) -> tuple[dict[str, Any], tuple[str, ...]]:
             except re.error as error:
                 text.fail(entry, f"is no regular expression: {error}")
         elif name.startswith("RunTime") or name in ("ContainerPath", "MountSpoolDir"):
-            letters = (match[1] for match in _PATTERN.finditer(entry.value))
+            letters = [match[1] for match in _PATTERN.finditer(entry.value)]
             for letter in letters:
                 if not letter or letter not in PATTERN_LETTERS:
                     known = " ".join(f"%{word}" for word in PATTERN_LETTERS)
                     text.fail(entry, f"%{letter} means nothing; {known} are allowed")
+            if name == "ContainerPath" and "m" in letters:
+                text.fail(entry, "%m would be SlurmdSpoolDir, where users can make no files")
     _check_commands(text, set(entries))
     raise_errors(text)
     by_name = {key.name: values[key.attribute] for key in OCI}
-    return by_name, warnings
+    return by_name, (*warnings, *_unused(entries))
 
 
 def _check_commands(text: ConfText, names: set[str]) -> None:
     """Refuse a file without the commands of one of the two ways to run a container."""
     problem = ""
-    if "RunTimeRun" in names and "RunTimeCreate" in names:
-        problem = "RunTimeRun and RunTimeCreate exclude each other"
-    elif "RunTimeCreate" in names and not {"RunTimeStart", "RunTimeDelete"} <= names:
+    if "RunTimeRun" in names:
+        return
+    if "RunTimeCreate" in names and not {"RunTimeStart", "RunTimeDelete"} <= names:
         problem = "RunTimeCreate needs RunTimeStart and RunTimeDelete"
-    elif not names & {"RunTimeRun", "RunTimeCreate"}:
+    elif "RunTimeCreate" not in names:
         problem = "RunTimeRun or RunTimeCreate is needed"
     if problem:
         text.errors.append(ConfError(text.path, 0, "", problem))
+
+
+def _unused(entries: dict[str, Entry]) -> list[str]:
+    """Return a line for each command in whose place RunTimeRun is used, as in Slurm."""
+    if "RunTimeRun" not in entries:
+        return []
+    return [
+        f"{entry.file}:{entry.line}: {name} is not used: RunTimeRun is there"
+        for name, entry in entries.items()
+        if name in ("RunTimeCreate", "RunTimeStart")
+    ]
 
 
 def file_errors(path: str) -> list[ConfError]:

@@ -30,6 +30,9 @@ _NEW_WORDS = {
     ("slurm.conf", "taskpluginparam", "sched"): "",
     ("slurm.conf", "taskpluginparam", "cpusets"): "",
     ("NodeName", "state", "idle"): "UNKNOWN",
+    # Until 22.05 it was a yes or no.
+    ("oci.conf", "createenvfile", "true"): "null",
+    ("oci.conf", "createenvfile", "false"): "disabled",
     # Where jobs lie in such a network only changes how fast they talk.
     ("slurm.conf", "topologyplugin", "topology/3d_torus"): "topology/flat",
     ("slurm.conf", "topologyplugin", "topology/hypercube"): "topology/flat",

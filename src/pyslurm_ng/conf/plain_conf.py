@@ -6,6 +6,7 @@ from typing import Any
 
 from pyslurm_ng.conf.effects.effect import gaps, refusals
 from pyslurm_ng.conf.lexer import ConfErrors, ConfText, Entry
+from pyslurm_ng.conf.old_words import with_todays_words
 from pyslurm_ng.conf.out_of_bounds import within_bounds
 from pyslurm_ng.conf.schema import Table, default_value
 from pyslurm_ng.conf.values import BadValue, convert
@@ -23,7 +24,7 @@ def read_keys(
     given_entries: dict[str, Entry] = {}
     warnings: list[str] = []
     for entry in (entry for line in text.lines for entry in line):
-        entry = within_bounds(text, table.section, entry)
+        entry = within_bounds(text, table.section, with_todays_words(text, table.section, entry))
         key = table.find(entry.key)
         where = f"{entry.file}:{entry.line}: {entry.key}"
         if key is None:

@@ -47,6 +47,13 @@ def test_the_program_and_the_jobs_variables_go_into_the_configuration(tmp_path: 
     assert bundle.variables_without("^(A|B)=", {"A": "1", "AB": "2"}) == {"AB": "2"}
 
 
+def test_a_variable_of_two_lines_is_not_in_a_file_of_lines() -> None:
+    """Its second line would be another variable."""
+    variables = {"A": "1", "F": "x\nLD_PRELOAD=y"}
+    assert bundle.environment_text(variables, "\n") == "A=1\n"
+    assert bundle.environment_text(variables, "\0") == "A=1\0F=x\nLD_PRELOAD=y\0"
+
+
 def test_files_of_a_container_are_never_in_a_directory_of_others(tmp_path: Path) -> None:
     """Its owner would choose what the container runs, as the container's user."""
     make_own(f"{tmp_path}/a/b", str(tmp_path))

@@ -103,7 +103,9 @@ OCI = Keys(
         RunTimeDelete RunTimeEnvExclude RunTimeKill RunTimeQuery RunTimeRun RunTimeStart
     """),
     differs={
-        "ContainerPath": "one that only the user enters, by default in /tmp, removed at the end",
+        "ContainerPath": (
+            "one that only the user enters, by default in /tmp, removed at the end; %m is refused"
+        ),
         "MountSpoolDir": "by default /var/run/slurm",
     },
     accepted={

@@ -159,6 +159,12 @@ def _rootless_mount(mount: "dict[str, Any]") -> "dict[str, Any]":
     return {**mount, "options": options}
 
 
+def environment_text(variables: "Mapping[str, str]", end: str) -> str:
+    """Return the text of a file of variables; those that would be two lines are left out."""
+    lines = (f"{name}={value}" for name, value in variables.items())
+    return "".join(line + end for line in lines if end not in line)
+
+
 def variables_without(pattern: str, variables: "Mapping[str, str]") -> "dict[str, str]":
     """Return the variables of which no `NAME=value` matches a pattern; all for no pattern."""
     if not pattern:

@@ -26,6 +26,7 @@ from _signal import (  # type: ignore[import-not-found]
 
 from pyslurm_ng.d.container.bundle import (
     ContainerError,
+    environment_text,
     for_user,
     read_config,
     variables_without,
@@ -147,10 +148,9 @@ class _Task:
         kind = self._oci.get("CreateEnvFile", "").lower()
         if kind not in ("null", "newline"):
             return
-        end = "\0" if kind == "null" else "\n"
         path = f"{self._spool}/environment"
         with open(path, "w", errors="surrogateescape") as file:
-            file.writelines(f"{name}={value}{end}" for name, value in variables.items())
+            file.write(environment_text(variables, "\0" if kind == "null" else "\n"))
         self._values["e"] = path
 
     # The runtime --------------------------------------------------------------------------------
