@@ -139,8 +139,16 @@ def test_a_bad_option_is_named(tmp_path: Path, options: str, text: str) -> None:
     assert text in str(raised.value)
 
 
+def test_disable_bpf_token_stands_beside_the_defaults(tmp_path: Path) -> None:
+    """That is its place in Slurm's manual of 26.05."""
+    text = "disable_bpf_token: true\ndefaults: {base_path: /b}\n"
+    known = load_namespaces(written(tmp_path, "namespace.yaml", text), "n1", "host")
+    assert known is not None and known.base_path == "/b"
+
+
 @pytest.mark.parametrize(
-    "content", ["[1]", "defaults: 1", "node_confs: {}", "node_confs: [1]", "x: 1"]
+    "content",
+    ["disable_bpf_token: maybe", "[1]", "defaults: 1", "node_confs: {}", "node_confs: [1]", "x: 1"],
 )
 def test_other_shapes_are_refused(tmp_path: Path, content: str) -> None:
     with pytest.raises(ConfErrors):

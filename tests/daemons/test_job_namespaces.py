@@ -61,7 +61,7 @@ def test_all_of_a_job_share_its_directories(cluster: LiveCluster, base: Path, wo
         "srun sh -c 'cat /tmp/psng-a; touch /dev/shm/psng-b'\n"
         "echo sent > file; sbcast file /tmp/psng-c; srun cat /tmp/psng-c\n"
         "ls /dev/shm; cat /tmp/psng-out\n"
-        f"ls {base}\n"
+        f"ls {base}/*\n"
     )
     job_id = submit_as(cluster, OWNER, "-o", "out", "-e", "/tmp/psng-out", str(script), cwd=work)
     cluster.wait_for_jobs(job_id)

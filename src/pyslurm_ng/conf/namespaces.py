@@ -228,7 +228,9 @@ class _YamlReader:
             return None
         known = Namespaces()
         for name in content:
-            if name not in ("defaults", "node_confs"):
+            if name == "disable_bpf_token":
+                self._take(content, name, content[name], {})
+            elif name not in ("defaults", "node_confs"):
                 self._fail(content, str(name), "unknown; defaults and node_confs are allowed")
         if "defaults" in content:
             known = self._with_options(known, content["defaults"], "defaults")

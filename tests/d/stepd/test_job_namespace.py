@@ -94,6 +94,21 @@ def test_the_steps_of_a_job_share_one_and_the_host_sees_nothing(base: Path, tmp_
 
 
 @AS_ROOT
+@pytest.mark.parametrize(("before", "after"), [(0o1777, 0o1755), (0o750, 0o750), (None, 0o755)])
+def test_others_keep_their_rights_in_base_path_except_to_write(
+    tmp_path: Path, before: int | None, after: int
+) -> None:
+    """A site may keep other things there; with the right to write users could be there first."""
+    directory = tmp_path / "used"
+    if before is not None:
+        directory.mkdir()
+        directory.chmod(before)
+    _prepare(str(directory), makes=True)
+    umount(bytes(directory), 2)
+    assert stat.S_IMODE(directory.stat().st_mode) == after
+
+
+@AS_ROOT
 def test_it_can_be_made_on_each_cpu(base: Path, tmp_path: Path) -> None:
     """Linux 6.18 mounts a namespace of one CPU not always in that of another."""
     spec = spec_of(base, 12, (PrivateDirectory(private(tmp_path)),))
@@ -150,16 +165,24 @@ def test_a_directory_of_another_is_not_used(base: Path, tmp_path: Path) -> None:
 
 
 @AS_ROOT
-def test_scripts_run_outside_inside_and_at_the_end(base: Path, tmp_path: Path) -> None:
+def test_scripts_run_outside_and_enter_by_slurm_ns(base: Path, tmp_path: Path) -> None:
+    """As Slurm's manual has it: CloneNSScript and CloneNSEpilog get SLURM_NS to join."""
     folder = private(tmp_path)
     log = tmp_path / "log"
     script = tmp_path / "script"
     script.write_text(
         f'#!/bin/sh\nls {folder} | tr "\\n" " " >> {log}\nenv | grep -c LD_PRELOAD >> {log}\n'
-        f"echo $SLURM_JOB_ID >> {log}; touch {folder}/made\n"
+        f"echo $SLURM_JOB_ID >> {log}\n"
+    )
+    inner = tmp_path / "inner"
+    inner.write_text(
+        f"#!/bin/sh\nexec nsenter --mount=$SLURM_NS sh -c '{script}; >{folder}/made'\n"
     )
     script.chmod(0o755)
-    words = {"init_script": str(script), "script": str(script), "epilog": str(script)}
+    inner.chmod(0o755)
+    words: dict[str, Any] = {
+        "init_script": str(script), "script": str(inner), "epilog": str(inner),
+    }  # fmt: skip
     spec = spec_of(base, 12, (PrivateDirectory(folder),), **words)
     os.environ["LD_PRELOAD"] = ""
     try:

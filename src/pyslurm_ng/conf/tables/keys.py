@@ -450,7 +450,7 @@ TOPOLOGY: tuple[Key, ...] = (
 JOB_CONTAINER: tuple[Key, ...] = (
     Key("AutoBasePath", "auto_base_path", "bool", "", tier=2, help="make BasePath"),
     Key("BasePath", "base_path", "string", "", help="where private directories live"),
-    Key("CloneNSScript", "clone_ns_script", "path", "", tier=3, help="after the namespace exists, inside it"),
+    Key("CloneNSScript", "clone_ns_script", "path", "", tier=3, help="after the namespace exists, with SLURM_NS to enter it"),
     Key("CloneNSScript_Wait", "clone_ns_script_wait", "seconds", "10", tier=3, help="limit"),
     Key("CloneNSEpilog", "clone_ns_epilog", "path", "", tier=3, help="before it goes away"),
     Key("CloneNSEpilog_Wait", "clone_ns_epilog_wait", "seconds", "10", tier=3, help="limit"),
@@ -464,7 +464,7 @@ JOB_CONTAINER: tuple[Key, ...] = (
 NAMESPACE: tuple[Key, ...] = (
     Key("auto_base_path", "auto_base_path", "bool", "", tier=3, help="make base_path"),
     Key("base_path", "base_path", "string", "", tier=2, help="where private directories live"),
-    Key("clone_ns_script", "clone_ns_script", "path", "", tier=3, help="script inside"),
+    Key("clone_ns_script", "clone_ns_script", "path", "", tier=3, help="script that may enter by SLURM_NS"),
     Key("clone_ns_script_wait", "clone_ns_script_wait", "seconds", "10", tier=3, help="limit"),
     Key("clone_ns_epilog", "clone_ns_epilog", "path", "", tier=3, help="script before end"),
     Key("clone_ns_epilog_wait", "clone_ns_epilog_wait", "seconds", "10", tier=3, help="limit"),

@@ -11,6 +11,7 @@ import asyncio
 import os
 import re
 import socket
+import stat
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 _ATTEMPT = re.compile(r"([1-9]\d{0,9})(?:\.([1-9]\d{0,9}))?")
 _ANSWER_BYTES = 4096
+_WRITE_OF_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 class JobNamespaces:
@@ -154,18 +156,21 @@ def prepare(namespaces: Namespaces) -> None:
 
 
 def _prepare(base: str, *, makes: bool) -> None:
-    """Make a BasePath root's alone and a mount of its own, private: namespaces are kept on it.
+    """Make a BasePath a mount of its own, private: namespaces are kept on it.
+
+    Others keep their rights, as in Slurm, except to write: they could be there first.
 
     Raises:
         OSError: that is impossible.
     """
     if makes:
-        os.makedirs(base, mode=0o700, exist_ok=True)
+        os.makedirs(base, mode=0o755, exist_ok=True)
     descriptor = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        if os.fstat(descriptor).st_uid != os.geteuid():
+        status = os.fstat(descriptor)
+        if status.st_uid != os.geteuid():
             raise PermissionError(1, "is not this daemon's own directory", base)
-        os.fchmod(descriptor, 0o700)
+        os.fchmod(descriptor, stat.S_IMODE(status.st_mode) & ~_WRITE_OF_OTHERS)
     finally:
         os.close(descriptor)
     where = os.fsencode(os.path.realpath(base))

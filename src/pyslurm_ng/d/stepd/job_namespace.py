@@ -19,7 +19,7 @@ import sys
 import time
 from _signal import SIGKILL  # type: ignore[import-not-found]
 
-from pyslurm_ng.kernels.process import enter_namespace, mount, spawn, unshare
+from pyslurm_ng.kernels.process import enter_namespace, mount, spawn, umount, unshare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ CLONE_NEWNS = 0x20000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
 MS_NOATIME, MS_NODIRATIME, MS_BIND, MS_REC, MS_PRIVATE = 1024, 2048, 4096, 16384, 1 << 18
 MS_SLAVE, MS_RELATIME = 1 << 19, 1 << 21
+MNT_DETACH, UMOUNT_NOFOLLOW = 2, 8
 INIT_LIMIT_S = 60.0
 PIN = ".ns"
 _LOCK = ".lock"
@@ -127,7 +128,6 @@ def _make(spec: "NamespaceSpec", directory: int) -> int:
             _mount_place(private, source)
             if source >= 0:
                 os.close(source)
-        run_script(spec, "CloneNSScript", spec["script"], spec["script_wait_s"])
         inside = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
     finally:
         enter_namespace(outside, CLONE_NEWNS)
@@ -136,7 +136,19 @@ def _make(spec: "NamespaceSpec", directory: int) -> int:
     target = os.open(PIN, flags, 0o600, dir_fd=directory)
     mount(_by_number(inside), _by_number(target), b"", MS_BIND)
     os.close(target)
+    try:
+        # As in Slurm it is outside, and enters by SLURM_NS what the mount has made a file.
+        run_script(spec, "CloneNSScript", spec["script"], spec["script_wait_s"])
+    except NamespaceError:
+        release_pin(directory)  # the next step tries again
+        os.close(inside)
+        raise
     return inside
+
+
+def release_pin(directory: int) -> None:
+    """Let go what keeps the namespace in a job's directory. Raises OSError."""
+    umount(b"/proc/self/fd/%d/%s" % (directory, PIN.encode()), MNT_DETACH | UMOUNT_NOFOLLOW)
 
 
 def _unshare_pinnable(outside: int) -> None:

@@ -10,14 +10,12 @@ from _socket import socket
 from itertools import count
 
 from pyslurm_ng.d.stepd.job_namespace import (
-    CLONE_NEWNS,
-    PIN,
     NamespaceError,
     open_pin,
     own_directory,
+    release_pin,
     run_script,
 )
-from pyslurm_ng.kernels.process import enter_namespace, umount
 from pyslurm_ng.kernels.records import pack
 
 TYPE_CHECKING = False
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
 
     from pyslurm_ng.d.spool.step_contract import NamespaceSpec
 
-_MNT_DETACH, _UMOUNT_NOFOLLOW = 2, 8
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NICE = 19
 
@@ -52,26 +49,21 @@ def _remove_one(spec: "NamespaceSpec", path: str) -> "list[str]":
     pin = open_pin(directory)
     if pin >= 0:
         if spec["epilog"]:
-            problems += _run_epilog(spec, pin)
+            problems += _run_epilog(spec)
         os.close(pin)
-        umount(b"/proc/self/fd/%d/%s" % (directory, PIN.encode()), _MNT_DETACH | _UMOUNT_NOFOLLOW)
+        release_pin(directory)
     remove_tree(directory)
     os.close(directory)
     os.rmdir(path)
     return problems
 
 
-def _run_epilog(spec: "NamespaceSpec", pin: int) -> "list[str]":
-    """Run CloneNSEpilog inside; return what went wrong."""
-    outside = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+def _run_epilog(spec: "NamespaceSpec") -> "list[str]":
+    """Run CloneNSEpilog, which may enter the namespace by SLURM_NS; return what went wrong."""
     try:
-        enter_namespace(pin, CLONE_NEWNS)
         run_script(spec, "CloneNSEpilog", spec["epilog"], spec["epilog_wait_s"])
     except NamespaceError as problem:
         return [str(problem)]
-    finally:
-        enter_namespace(outside, CLONE_NEWNS)
-        os.close(outside)
     return []
 
 
