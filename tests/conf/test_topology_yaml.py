@@ -48,10 +48,10 @@ def test_topologies_are_read_as_files_of_their_own() -> None:
         ([{"topology": "a"}], "topology a: expected one of flat, tree, block, ring, torus3d"),
         ([{"topology": "a", "tree": TREE, "block": BLOCK}],
          "topology a: expected one of flat, tree, block, ring, torus3d"),
-        ([{"topology": "a", "tre": TREE}], "topology a: tre is not known here"),
+        ([{"topology": "a", "tre": TREE}], "topology a: tre: unknown key; did you mean tree"),
         ([{"topology": "a", "flat": True}] * 2, "topology a: is there twice"),
         ([{"topology": "a", "tree": {"switches": [{"switch": "s", "node": "n1"}]}}],
-         "topology a: switches: each entry has switch, children, nodes"),
+         "topology a: switches: node: unknown key; did you mean nodes"),
         ([{"topology": "a", "tree": {"switches": [{"switch": "s", "nodes": "n1 x=y"}]}}],
          "topology a: nodes: expected a name or a list of hosts"),
         ([{"topology": "a", "tree": {"switches": [{"switch": "s", "nodes": "z1"}]}}],
@@ -145,7 +145,7 @@ def test_a_file_is_read_as_its_text_says(tmp_path: Path) -> None:
         ("- topology: a\n  tree:\n    switches:\n    - {switch: s, nodes: n1, children: s}\n",
          "4: topology a: switch s needs either Nodes= or Switches="),
         ("- topology: a\n  tree:\n    switches:\n    - {switch: s, node: n1}\n",
-         "4: topology a: switches: each entry has switch, children, nodes"),
+         "4: topology a: switches: node: unknown key; did you mean nodes"),
         ("- topology: a\n  block:\n    block_sizes: [2, 3]\n    blocks:\n"
          "    - {block: b, nodes: 'n[1-4]'}\n", "3: topology a: 3 is not 2 times a power of two"),
         ("- topology: a\n  block:\n    block_sizes: [8]\n    blocks:\n"
@@ -154,7 +154,10 @@ def test_a_file_is_read_as_its_text_says(tmp_path: Path) -> None:
          "3: topology a: is there twice"),
         ("- topology: a\n  flat: true\n  flat: false\n", "3: flat is there twice"),
         ("- topology: a\n  flat: [\n", "3: expected the node content"),
-        ("- topology: a\n  moon: {}\n", "1: topology a: moon is not known here"),
+        ("- topology: a\n  moon: {}\n",
+         "1: topology a: moon: unknown key; known are topology, cluster_default, "),
+        ("- topology: a\n  tree:\n    switches: [s]\n",
+         "3: topology a: switches: each entry has switch, children, nodes"),
         ("", " expected a list of topologies"),
     ],
 )  # fmt: skip
@@ -163,6 +166,12 @@ def test_a_bad_network_is_refused_with_its_line(tmp_path: Path, text: str, expec
     path = tmp_path / "topology.yaml"
     path.write_text(text)
     assert str(file_errors(str(path), NODES)[0]).startswith(f"{path}:{expected}")
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "topology.yaml"
+    path.write_bytes(b"\x91")
+    assert str(file_errors(str(path), NODES)[0]) == f"{path}: is not text in UTF-8"
 
 
 def xyz(x: int, y: int, z: int) -> dict[str, int]:
@@ -224,8 +233,12 @@ def test_a_torus_has_nodes_or_regions_and_shapes() -> None:
     [
         ([{"topology": "a", "torus3d": {"tori": []}}], "torus3d: needs toruses"),
         ([{"topology": "a", "torus3d": {"toruses": 7}}], "toruses: expected a list"),
-        (torus(name=None), "name: expected a name or a list of hosts"),
-        (torus(color=1), "toruses: each entry has name, dims, nodes, regions, placements"),
+        (torus(name=None), "name: expected a name"),
+        (torus(color=1),
+         "toruses: color: unknown key; known are name, dims, nodes, regions, placements"),
+        (torus(node=1), "toruses: node: unknown key; did you mean nodes"),
+        ([{"topology": "a", "torus3d": {"toruses": ["t"]}}],
+         "toruses: each entry has name, dims, nodes, regions, placements"),
         (torus(dims=[2, 2, 1]), "torus t1: dims: expected x, y and z"),
         (torus(dims=xyz(2, 0, 1)), "torus t1: dims: y: expected a number from 1 to 65536"),
         (torus(dims=xyz(65536, 2, 1)), "torus t1: dims: at most 65536 cells are allowed"),

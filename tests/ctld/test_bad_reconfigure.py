@@ -20,7 +20,7 @@ FAULTS: tuple[tuple[str, str, bytes | None, str], ...] = (
     ("slurm.conf", "unreadable", None, ": cannot be read: "),
     ("slurm.conf", "half-written", b"ClusterName=test\nSlurmctldHo", ":2: SlurmctldHo: "),
     ("topology.conf", "broken", b"SwitchName=s1 Switches=s1\n", ":1: SwitchName: "),
-    ("topology.conf", "empty", b"", ": describes a flat, but TopologyPlugin=topology/tree"),
+    ("topology.conf", "empty", b"", ": is empty, but TopologyPlugin=topology/tree"),
     ("topology.conf", "unreadable", None, ": cannot be read: "),
     ("topology.conf", "half-written", b"SwitchName=s1 Nod", ":1: Nod: "),
     ("gres.conf", "broken", b"NodeName=n[1-4] Name=gpu Count=two\n", ":1: "),

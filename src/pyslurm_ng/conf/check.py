@@ -288,5 +288,6 @@ def _topology_kind(path: str, conf: SlurmConf | None) -> list[ConfError]:
     kind = topology.kind
     if kind == plugin_kind:
         return []
-    problem = f"describes a {kind}, but TopologyPlugin={conf.topology_plugin}"
+    content = "is empty" if kind == "flat" else f"describes a {kind}"
+    problem = f"{content}, but TopologyPlugin={conf.topology_plugin}"
     return [ConfError(path, topology.line, "", problem)]

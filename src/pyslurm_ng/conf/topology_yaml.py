@@ -15,6 +15,7 @@ from pyslurm_ng.conf.torus_conf import read_toruses
 from pyslurm_ng.conf.yaml_text import Origin, load_yaml
 
 _KINDS = ("flat", "tree", "block", "ring", "torus3d")
+_KEYS = ("topology", "cluster_default", *_KINDS)
 _LISTS = {"tree": "switches", "block": "blocks", "ring": "rings"}  # what is below a kind
 _NAME_OF = {"tree": "switch", "block": "block", "ring": "ring"}
 # The same words in a topology.conf.
@@ -86,9 +87,9 @@ def file_errors(path: str, node_names: tuple[str, ...] | None) -> list[ConfError
 def _topology(
     name: str, unit: dict[str, Any], where: Origin, node_names: tuple[str, ...] | None
 ) -> TopologyConf:
-    unknown = [key for key in unit if key not in ("topology", "cluster_default", *_KINDS)]
-    if unknown:
-        raise where.failure(unit, f"{unknown[0]} is not known here")
+    for key in unit:
+        if key not in _KEYS:
+            raise where.unknown(unit, key, _KEYS)
     # The output of `scontrol show topoconf` has an empty map for each kind that is not used.
     kinds = [kind for kind in _KINDS if unit.get(kind)] or [key for key in _KINDS if key in unit]
     if not kinds or (len(kinds) > 1 and any(unit[kind] for kind in kinds)):
@@ -119,9 +120,12 @@ def _lines(kind: str, content: dict[str, Any], location: Origin) -> list[tuple[s
         raise location.failure(where, f"{kind}: expected {' and '.join(known)}")
     lines = []
     for unit in units:
-        if not isinstance(unit, dict) or not unit or set(unit) - set(names):
+        if not isinstance(unit, dict) or not unit:
             at = unit if isinstance(unit, dict) else where
             raise location.failure(at, f"{plural}: each entry has {', '.join(names)}")
+        for key in unit:
+            if key not in names:
+                raise location.below(f"{plural}: ").unknown(unit, key, names)
         words = [
             f"{names[key]}={location.word(key, value, unit)}"
             for key, value in unit.items()

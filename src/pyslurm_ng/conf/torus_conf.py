@@ -75,7 +75,7 @@ def read_toruses(
 
 
 def _torus(unit: dict[str, Any], where: Origin) -> TorusConf:
-    name = where.word("name", unit.get("name"), unit)
+    name = where.word("name", unit.get("name"), unit, "a name")
     where = where.below(f"torus {name}: ")
     dims = _xyz(unit, "dims", where, least=1)
     if dims[0] * dims[1] * dims[2] > _MOST_CELLS:
@@ -192,7 +192,9 @@ def _maps(
     if not isinstance(entries, list):
         raise where.failure(unit, f"{key}: expected a list")
     for entry in entries:
-        if not isinstance(entry, dict) or set(entry) - set(keys):
-            at = entry if isinstance(entry, dict) else unit
-            raise where.failure(at, f"{key}: each entry has {', '.join(keys)}")
+        if not isinstance(entry, dict):
+            raise where.failure(unit, f"{key}: each entry has {', '.join(keys)}")
+        for word in entry:
+            if word not in keys:
+                raise where.below(f"{key}: ").unknown(entry, word, keys)
     return entries

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from pyslurm_ng.base.input_files import MOST_OF_CONF, read_whole
@@ -25,6 +25,16 @@ class Origin(NamedTuple):
         """Return an error about one line of the file."""
         return ConfError(self.path, line, "", f"{self.lead}{text}")
 
+    def unknown(self, unit: Any, key: Any, known: Iterable[str]) -> ConfErrors:
+        """Return an exception about a key that a map may not have."""
+        # Imported here because only a faulty configuration needs it.
+        from difflib import get_close_matches
+
+        names = list(known)
+        near = get_close_matches(str(key), names, n=1, cutoff=0.75)
+        hint = f"did you mean {near[0]}" if near else f"known are {', '.join(names)}"
+        return self.failure(unit, f"{key}: unknown key; {hint}")
+
     def line(self, unit: Any) -> int:
         """Return the line in which a map begins; 0 if it is not known."""
         return self.lines.get(id(unit), 0)
@@ -33,7 +43,9 @@ class Origin(NamedTuple):
         """Return the same with a longer name."""
         return self._replace(lead=f"{self.lead}{lead}")
 
-    def word(self, key: str, value: Any, unit: Any) -> str:
+    def word(
+        self, key: str, value: Any, unit: Any, expected: str = "a name or a list of hosts"
+    ) -> str:
         """Return a name or host list; YAML may have read it as a number.
 
         Raises:
@@ -41,7 +53,7 @@ class Origin(NamedTuple):
         """
         text = str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
         if not text or any(letter in text for letter in " \t\n\r#=\"'\\"):
-            raise self.failure(unit, f"{key}: expected a name or a list of hosts")
+            raise self.failure(unit, f"{key}: expected {expected}")
         return text
 
 
@@ -76,5 +88,7 @@ def load_yaml(path: str) -> tuple[Any, dict[int, int]]:
         mark = problem.problem_mark or problem.context_mark
         text = " ".join(str(problem.problem).split())
         raise ConfErrors([ConfError(path, mark.line + 1 if mark else 0, "", text)]) from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as problem:
+    except UnicodeDecodeError:
+        raise ConfErrors([ConfError(path, 0, "", "is not text in UTF-8")]) from None
+    except (OSError, yaml.YAMLError) as problem:
         raise ConfErrors([ConfError(path, 0, "", " ".join(str(problem).split()))]) from None
