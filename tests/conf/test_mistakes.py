@@ -106,6 +106,24 @@ def test_what_has_no_effect_is_a_warning(tmp_path: Path, line: str, warnings: li
     assert check_here(path) == ([], [f"{path}:4: {warning}" for warning in warnings])
 
 
+@pytest.mark.parametrize(
+    ("key", "word", "name"),
+    [
+        ("JobSubmitPlugins", "lua", "job_submit.lua"),
+        ("BurstBufferType", "burst_buffer/lua", "burst_buffer.lua"),
+    ],
+)
+def test_a_script_of_the_site_that_is_missing_is_named(
+    tmp_path: Path, key: str, word: str, name: str
+) -> None:
+    path = conf_of(tmp_path, f"{key}={word}\n")
+    script = tmp_path / name
+    problem = f"{path}:4: {key}: {word} needs {script}, which this host lacks"
+    assert check_here(path) == ([], [problem])
+    script.touch()
+    assert check_here(path) == ([], [])
+
+
 def test_a_group_that_is_not_here_is_not_a_fault_of_the_file(tmp_path: Path) -> None:
     """Other hosts may have it: what the file alone says has no warning."""
     path = conf_of(tmp_path, "PartitionName=p Nodes=n1 AllowGroups=none-such\n")

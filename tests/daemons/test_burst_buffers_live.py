@@ -153,7 +153,10 @@ def test_what_no_pool_can_hold_is_refused(cluster: LiveCluster, work: Path) -> N
     assert done.stderr.splitlines()[-1] == (
         "sbatch: error: Batch job submission failed: Burst Buffer request invalid"
     )
-    assert "capacity=11: all of fast is 10" in done.stderr
+    assert "capacity=11: pool fast has 10" in done.stderr
+    words = ("sbatch", "--bb=#BB_LUA pool=fats capacity=1", "--wrap=true")
+    done = as_user(cluster, USER, *words, cwd=work)
+    assert "pool=fats: there is no such pool; pools: fast" in done.stderr
     assert calls(work) == []
 
 
@@ -239,7 +242,7 @@ def test_an_entry_of_a_crontab_may_have_one(cluster: LiveCluster, work: Path) ->
 @pytest.mark.parametrize(
     ("option", "problem"),
     [
-        ("#BB_LUA pool=fast capacity=11", "capacity=11: all of fast is 10"),
+        ("#BB_LUA pool=fast capacity=11", "capacity=11: pool fast has 10"),
         ("#BB_LUA pool=fast capacity=x", "capacity=x: a number is allowed"),
         ("#BB", "no line begins with #BB_LUA"),
     ],

@@ -23,6 +23,7 @@ from pyslurm_ng.conf.on_host import (
     missing_authentication,
     missing_groups,
     missing_programs,
+    missing_scripts,
     missing_users,
     parameters,
 )
@@ -49,8 +50,8 @@ def check_here(path: str) -> tuple[list[str], list[str]]:
     """Return the problems of a file, and warnings if there are no problems.
 
     The problems are those of `check`, and users that this host does not have. The warnings name
-    keys and words without effect, and what else this host lacks: a program that a key names, munge
-    or slurm.key.
+    keys and words without effect, and what else this host lacks: a program or script that a key
+    needs, munge or slurm.key.
     """
     name = os.path.basename(path)
     is_slurm = not name.startswith(("acct_gather", "cgroup", "gres", "slurmdbd", "topology"))
@@ -66,7 +67,7 @@ def check_here(path: str) -> tuple[list[str], list[str]]:
     conf = read_slurm_conf(path)[0] if is_slurm else None
     if conf is not None:
         warnings += missing_authentication(conf.auth_type, os.path.dirname(path) or ".")
-        warnings += missing_groups(path) + missing_programs(path)
+        warnings += missing_groups(path) + missing_programs(path) + missing_scripts(path)
     return [], warnings
 
 

@@ -1,4 +1,4 @@
-"""What configuration files need and this host lacks: users, groups, programs, munge, slurm.key.
+"""What configuration files need and this host lacks: users, groups, programs, scripts, keys.
 
 Other hosts may have them, so `slurmctld --check` only warns of them; a missing SlurmUser keeps
 every daemon from starting.
@@ -25,6 +25,12 @@ _PROGRAMS = frozenset((
     "ResvEpilog", "ResvProlog", "SrunEpilog", "SrunProlog", "TaskEpilog", "TaskProlog",
     "UnkillableStepProgram",
 ))  # fmt: skip
+
+_SCRIPTS = {
+    ("JobSubmitPlugins", "lua"): "job_submit.lua",
+    ("BurstBufferType", "burst_buffer/lua"): "burst_buffer.lua",
+}
+"""What must lie beside slurm.conf, by key and word."""
 
 _MUNGE = "libmunge.so.2"
 _SLURM_USER = next(key for key in PARAMETER_TABLE.keys if key.name == "SlurmUser")
@@ -115,6 +121,19 @@ def missing_programs(path: str) -> list[str]:
         for entry, program in _named_programs(path)
         if (problem := _why_not(program))
     ]
+
+
+def missing_scripts(path: str) -> list[str]:
+    """Return a line for each script of the site that a slurm.conf needs beside it."""
+    lines = []
+    for entry, key, value in parameters(path):
+        for word in value if isinstance(value, tuple) else (value,):
+            name = _SCRIPTS.get((key.name, word))
+            script = os.path.join(os.path.dirname(path), name or "")
+            if name and not os.path.exists(script):
+                problem = f"{word} needs {script}, which this host lacks"
+                lines.append(str(ConfError(entry.file, entry.line, entry.key, problem)))
+    return lines
 
 
 def _named_programs(path: str) -> Iterator[tuple[Entry, str]]:

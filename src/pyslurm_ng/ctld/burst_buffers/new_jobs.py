@@ -14,6 +14,7 @@ from pyslurm_ng.base.errors import Errno, Reject, error_text
 from pyslurm_ng.conf.burst_buffer_conf import BurstBufferConf
 from pyslurm_ng.ctld.burst_buffers.calls import Calls
 from pyslurm_ng.ctld.burst_buffers.job_files import JobFiles
+from pyslurm_ng.ctld.burst_buffers.listing import size_text
 from pyslurm_ng.ctld.rules.buffers.directives import (
     DirectiveError,
     lines_of,
@@ -31,6 +32,7 @@ WAITING = 100
 """Submissions of one user that wait for the function."""
 _KINDS = frozenset(("SubmitJob", "AllocateJob", "StoreCrontab"))
 _MOST_CHARACTERS = 65536  # of model.bounds.LongText
+_MOST_NAMES = 20  # of pools in a refusal
 _OF_OTHERS = "--bb, --bbf: a heterogeneous job has the burst buffer of its first component only"
 
 
@@ -121,16 +123,24 @@ class NewJobs:
             room = wanted(lines)
         except DirectiveError as error:
             return Reject(invalid, str(error))
-        if room.pool:
-            pool = self._pools().get(room.pool)
-            if pool is None:
-                return Reject(invalid, f"pool={room.pool[:64]}: there is no such pool")
-            if rounded(room.size, pool.granularity) > pool.total:
-                return Reject(invalid, f"capacity={room.size}: all of {pool.name} is {pool.total}")
-        if self._calls.waiting("validate", caller.uid) >= WAITING:
+        refusal = self._too_much(room.pool, room.size) if room.pool else None
+        if refusal is None and self._calls.waiting("validate", caller.uid) >= WAITING:
             text = f"{WAITING} requests of uid {caller.uid} wait for burst_buffer.lua"
             return Reject(Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF, text)
-        return None
+        return refusal
+
+    def _too_much(self, name: str, size: int) -> Reject | None:
+        """Refuse what no pool can hold."""
+        pools = self._pools()
+        pool = pools.get(name)
+        if pool is None:
+            names = ", ".join(list(pools)[:_MOST_NAMES]) or "none"
+            text = f"pool={name[:64]}: there is no such pool; pools: {names}"
+        elif rounded(size, pool.granularity) > pool.total:
+            text = f"capacity={size_text(size)}: pool {name} has {size_text(pool.total)}"
+        else:
+            return None
+        return Reject(Errno.ESLURM_INVALID_BURST_BUFFER_REQUEST, text)
 
     async def _decide(self, call: Call, caller: Caller, lines: str, script: bytes) -> None:
         refusal = await self._judged(caller, script)
