@@ -29,6 +29,20 @@ def read(line: str) -> SlurmConf:
         ("SrunPortRange=60000-50000", "srun_port_range", (0, 0), "means any port"),
         ("SrunPortRange=60000-70000", "srun_port_range", (0, 0), "means any port"),
         ("SrunPortRange=60000", "srun_port_range", (0, 0), "means any port"),
+        ("CpuFreqDef=fast", "cpu_freq_def", "", "neither a frequency in kHz nor a governor"),
+        ("SchedulerParameters=bf_window=0,assoc_limit_stop", "scheduler_parameters",
+         ("assoc_limit_stop",), "counts as assoc_limit_stop: bf_window=0 is out of range; allowed:"
+         " 1 to 43200"),
+        ("SchedulerParameters=bf_max_job_user=-1", "scheduler_parameters", (),
+         "bf_max_job_user=-1 is out of range; allowed: 0 to 4294967293"),
+        ("SchedulerParameters=max_script_size=-1", "scheduler_parameters", (),
+         "max_script_size=-1 is out of range; allowed: 0 to 4294967293"),
+        ("SchedulerParameters=max_array_tasks=x", "scheduler_parameters", (),
+         "counts as none: max_array_tasks=x is not a number; allowed: 0 to 4294967293"),
+        ("SchedulerParameters=bf_hetjob_prio=most", "scheduler_parameters", (),
+         "bf_hetjob_prio=most is unknown; allowed: min, avg, max"),
+        ("BcastParameters=Compression=zip", "bcast_parameters", (),
+         "Compression=zip is unknown; allowed: lz4, none"),
         ("RequeueExit=300", "requeue_exit", (), "counts as none: no script ends with more"
          " than 255"),
         ("RequeueExitHold=7,254-300", "requeue_exit_hold", (7, 254, 255), "as 7,254-255: no script"
@@ -48,6 +62,8 @@ def test_a_key_of_the_cluster_means_what_slurm_takes_it_for(
 @pytest.mark.parametrize(
     ("line", "attribute", "value"),
     [
+        ("CpuFreqDef=2400000", "cpu_freq_def", "2400000"),
+        ("SchedulerParameters=bf_max_job_test=7", "scheduler_parameters", ("bf_max_job_test=7",)),
         ("SchedulerTimeSlice=5", "scheduler_time_slice", 5),
         ("ReturnToService=2", "return_to_service", 2),
         ("MaxArraySize=4000001", "max_array_size", 4_000_001),
@@ -148,3 +164,11 @@ def test_what_no_rule_mends_stops_the_daemon(line: str, problem: str) -> None:
     with pytest.raises(ConfErrors) as caught:
         read(line)
     assert f"slurm.conf:5: {problem}" in str(caught.value)
+
+
+def test_minus_one_turns_the_loop_of_backfill_off_in_slurm() -> None:
+    """Here there is no such loop, which is what the warning says."""
+    conf = read("SchedulerParameters=bf_interval=-1")
+    assert conf.scheduler_parameters == ("bf_interval=-1",)
+    (warning,) = conf.warnings
+    assert "SchedulerParameters=bf_interval has no effect" in warning

@@ -25,6 +25,7 @@ _NEW_WORDS = {
     ("slurm.conf", "prioritytype", "priority/multifactor2"): "priority/multifactor",
     ("slurm.conf", "priorityflags", "fair_tree"): "",
     ("slurm.conf", "privatedata", "cloud"): "",
+    ("slurm.conf", "schedulerparameters", "whole_pack"): "whole_hetjob",
     ("slurm.conf", "selecttypeparameters", "other_cons_res"): "",
     ("slurm.conf", "selecttypeparameters", "other_cons_tres"): "",
     ("slurm.conf", "taskpluginparam", "sched"): "",
@@ -63,6 +64,7 @@ _KEYS = {key for _, key, _ in _NEW_WORDS}
 # Words of list parameters that are ignored in their key, and where they belong today.
 _MOVED = {
     ("schedulerparameters", "kill_invalid_depend"): "DependencyParameters=kill_invalid_depend",
+    ("schedulerparameters", "max_job_bf"): "bf_max_job_test",
     ("schedulerparameters", "max_depend_depth"): "DependencyParameters=max_depend_depth",
     ("schedulerparameters", "preempt_reorder_count"): "PreemptParameters=reorder_count",
     ("schedulerparameters", "preempt_send_user_signal"): "PreemptParameters=send_user_signal",

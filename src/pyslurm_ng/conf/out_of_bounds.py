@@ -9,9 +9,11 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from pyslurm_ng.base.units import whole_number
+from pyslurm_ng.conf.cpu_frequency import FREQUENCY
 from pyslurm_ng.conf.lexer import ConfText, Entry
 from pyslurm_ng.conf.tables.key import Key
 from pyslurm_ng.conf.tables.keys import GRES, PARAMETERS, SLURMDBD
+from pyslurm_ng.conf.values import option_problem
 
 
 class _Meant(NamedTuple):
@@ -103,6 +105,25 @@ def _known_of(keys: Sequence[Key], name: str) -> Callable[[str], _Meant | None]:
     return rule
 
 
+def _right_words(list_name: str) -> Callable[[str], _Meant | None]:
+    """Return a rule that leaves out words of a list that have a value out of bounds."""
+
+    def rule(value: str) -> _Meant | None:
+        words = [word.strip() for word in value.split(",") if word.strip()]
+        problems = {word: option_problem(list_name, word) for word in words}
+        kept = ",".join(word for word in words if not problems[word])
+        said = "; ".join(text for text in problems.values() if text)
+        return _Meant(kept, f"counts as {kept or 'none'}: {said}") if said else None
+
+    return rule
+
+
+def _default_frequency(value: str) -> _Meant | None:
+    if not value or FREQUENCY.fullmatch(value.lower()):
+        return None
+    return _Meant("", "is ignored: it is neither a frequency in kHz nor a governor")
+
+
 def _private_data(value: str) -> _Meant | None:
     """Leave out what slurm.conf alone hides. A misspelt word must not show what is private."""
     words = [word.strip() for word in value.split(",") if word.strip()]
@@ -122,6 +143,18 @@ _SIZES_OF_NODES = (
     "boards", "corespersocket", "cpus", "procs", "sockets", "socketsperboard", "threadspercore",
 )  # fmt: skip
 _RULES = {
+    **{
+        ("slurm.conf", name.lower()): _right_words(name)
+        for name in (
+            "BcastParameters",
+            "CommunicationParameters",
+            "DependencyParameters",
+            "PreemptParameters",
+            "SchedulerParameters",
+            "SlurmctldParameters",
+        )
+    },
+    ("slurm.conf", "cpufreqdef"): _default_frequency,
     ("slurm.conf", "maxarraysize"): _array_size,
     ("slurm.conf", "requeueexit"): _exit_codes,
     ("slurm.conf", "requeueexithold"): _exit_codes,

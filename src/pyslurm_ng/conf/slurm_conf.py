@@ -442,6 +442,9 @@ def _check(
     if not broken & {"preempttype", "preemptmode"}:
         _check_preemption(values, fail)
     _check_select(values, fail)
+    flags = set(values["prolog_flags"])
+    if "NoHold" in flags and flags & {"Contain", "X11"}:
+        fail("PrologFlags", "NoHold cannot be combined with Contain or X11")
     _check_tres(text, values, given_entries, fail)
     fence = option_text(values["slurmctld_parameters"], "fence_program")
     if fence is not None and not fence.startswith("/"):

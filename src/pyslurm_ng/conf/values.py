@@ -25,6 +25,19 @@ _STRICT_OPTIONS = {
     "PrologFlags",
     "TaskPluginParam",
 }
+# As the manual of slurm.conf has it. Most other numbers from 0 on take -1, too, but not counts and
+# times of jobs: less than none would refuse every job.
+_OFF_BY_MINUS_ONE = ("bf_interval",)
+_NEVER_MINUS_ONE = (
+    "bb_",
+    "bf_",
+    "max_array",
+    "max_rpc",
+    "max_script",
+    "max_submit",
+    "max_switch",
+    "requeue_",
+)
 _PURGE_UNITS = ("hours", "days", "months")
 
 
@@ -57,6 +70,25 @@ def unknown_options(key: Key, text: str) -> list[str]:
         if name not in known and not any(name.startswith(pattern) for pattern in patterns):
             unknown.append(word)
     return unknown
+
+
+def option_problem(list_name: str, word: str) -> str:
+    """Return what is wrong with the value of a known word of a list parameter; "" for nothing."""
+    name, equals, value = (part.strip() for part in word.partition("="))
+    for proper, kind, low, high in OPTIONS[list_name]:
+        if proper.lower() != name.lower() or kind == "flag":
+            continue
+        if (
+            value == "-1"
+            and proper.startswith(_NEVER_MINUS_ONE)
+            and proper not in _OFF_BY_MINUS_ONE
+        ):
+            return f"{proper}=-1 is out of range; allowed: {low} to {high}"
+        try:
+            _check_option(proper, kind, low, high, value, bool(equals))
+        except BadValue as error:
+            return str(error)
+    return ""
 
 
 def near_option(key: Key, word: str) -> str:
@@ -359,7 +391,8 @@ def _check_option(name: str, kind: str, low: int, high: int, value: str, is_give
         digits = value[:-1] if kind == "bytes" and value[-1:].lower() in "kmg" else value
         if kind == "percent":
             digits = digits.partition(".")[0] if value.replace(".", "", 1).isdigit() else value
-        digits = digits.removeprefix("-") if low == 0 and value == "-1" else digits
+        takes_minus_one = low == 0 or name in _OFF_BY_MINUS_ONE
+        digits = digits.removeprefix("-") if takes_minus_one and value == "-1" else digits
         if not (digits.isascii() and digits.isdigit()):
             raise BadValue(f"{name}={value} is not a number; allowed: {low} to {high}")
         if value != "-1" and not low <= int(digits) <= high:

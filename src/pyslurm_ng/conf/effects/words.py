@@ -23,15 +23,19 @@ _SCHEDULER = Words(
     same=named("""
         allow_zero_lic assoc_limit_stop bf_allow_magnetic_slot bf_busy_nodes bf_hetjob_prio
         bf_job_part_count_reserve bf_max_job_array_resv bf_max_job_assoc bf_max_job_part
-        bf_max_job_start bf_max_job_test bf_max_job_user bf_max_job_user_part bf_min_age_reserve
-        bf_min_prio_reserve bf_one_resv_per_job bf_reserve_depth bf_smart bf_window
+        bf_max_job_start bf_max_job_user bf_max_job_user_part bf_min_age_reserve
+        bf_min_prio_reserve bf_one_resv_per_job bf_reserve_depth bf_smart
         disable_hetjob_steps disable_job_shrink enable_user_top extra_constraints
         ignore_constraint_validation ignore_prefer_validation jobs_per_user_per_hour max_array_tasks
-        max_script_size
         max_submit_line_size max_switch_wait nohold_on_prolog_fail pack_serial_at_end
         reduce_completing_frag requeue_delay spec_cores_first time_min_as_soft_limit whole_hetjob
     """),
-    differs={"bb_array_stage_cnt": "1 to 1000 tasks; those that are held do not count"},
+    differs={
+        "bb_array_stage_cnt": "1 to 1000 tasks; those that are held do not count",
+        "bf_max_job_test": "every job unless it is given; Slurm's default is 500",
+        "bf_window": "14 days unless it is given; Slurm's default is 1 day",
+        "max_script_size": "scripts of more than 64 MiB are always refused",
+    },
     accepted={
         "batch_sched_delay": _EVENTS,
         "bf_continue": _EVENTS,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
+from pyslurm_ng.conf.cpu_frequency import FREQUENCY
 from pyslurm_ng.conf.values import has_option
 from pyslurm_ng.d.spec.node_setup import NodeSetup, SpecError
 from pyslurm_ng.model.ids import STEP_BATCH, STEP_INTERACTIVE
@@ -14,11 +14,6 @@ if TYPE_CHECKING:
 
     from pyslurm_ng.d.spool import step_contract as sc
 
-_STEP = r"low|medium|highm1|high|[1-9][0-9]{0,8}"
-_GOVERNOR = "conservative|ondemand|performance|powersave|schedutil|userspace"
-_WORDS = re.compile(
-    rf"(?P<low>{_STEP})(-(?P<high>{_STEP})(:(?P<governor>{_GOVERNOR}))?)?|(?P<only>{_GOVERNOR})"
-)
 _NEEDS: dict[int, str] = {
     STEP_BATCH: "batch_step_set_cpu_freq",
     STEP_INTERACTIVE: "interactive_step_set_cpu_freq",
@@ -40,7 +35,7 @@ def frequency_spec(
     if need is not None and not has_option(setup.conf.launch_parameters, need):
         return None
     asked = variables.get("SLURM_CPU_FREQ_REQ", "")
-    match = _WORDS.fullmatch((asked or setup.conf.cpu_freq_def).lower())
+    match = FREQUENCY.fullmatch((asked or setup.conf.cpu_freq_def).lower())
     if match is None or not cpus:
         return None
     governor = match["governor"] or match["only"] or ""
