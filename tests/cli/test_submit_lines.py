@@ -143,6 +143,8 @@ def test_wrong_options_for_all_lines_are_told_once(
     assert capsys.readouterr().err == (
         "pyslurm-ng: error: --from missing: No such file or directory\n"
     )
+    assert submit_lines.main("/", [], False) == 1
+    assert capsys.readouterr().err == "pyslurm-ng: error: --from /: Is a directory\n"
 
 
 def test_lost_answers_make_no_second_job(room: Room, capsys: pytest.CaptureFixture[str]) -> None:

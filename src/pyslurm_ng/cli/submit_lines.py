@@ -50,6 +50,7 @@ def main(source: str, argv: "list[str]", are_commands: bool) -> int:
     try:
         requests = Requests(argv, are_commands)
         fd = 0 if source == "-" else os.open(source, os.O_RDONLY | os.O_CLOEXEC)
+        os.read(fd, 0)  # a directory can be opened, but not read
     except OptionError as problem:
         return _fail(problem.text.split("\n")[0])
     except OSError as problem:
