@@ -277,3 +277,12 @@ def test_what_is_not_there_is_named(
     said = srun(cluster, work, option, "true")
     assert said.returncode == 1
     assert text in said.stderr
+
+
+def test_a_mount_of_what_is_not_there_is_named(
+    cluster: LiveCluster, bundle: Path, work: Path
+) -> None:
+    image = f"--container-image={bundle}/rootfs"
+    said = srun(cluster, work, image, "--container-mounts=/nowhere:/data", "true")
+    assert said.returncode == 1
+    assert "container: /nowhere: No such file or directory" in said.stderr

@@ -252,7 +252,7 @@ def test_layers_of_a_saved_image_lie_above_each_other(tmp_path: Path) -> None:
         ("docker://x#y/z", "to pull images this node needs one of"),
         ("oci://x", "no such file or directory"),
         ("/nowhere", "no such file or directory"),
-        ("{here}/no.tar", "--container-image="),
+        ("{here}/no.tar", "no.tar: neither a tar file nor a squashfs file$"),
     ],
 )
 def test_other_images_are_refused(

@@ -72,7 +72,11 @@ class Image:
             unpack_squashfs(source, self.path)
             return
         os.mkdir(self.path)
-        with tarfile.open(source) as archive:
+        try:
+            opened = tarfile.open(source)
+        except tarfile.ReadError:  # its text has a line for each kind of compression
+            raise ValueError("neither a tar file nor a squashfs file") from None
+        with opened as archive:
             names = {member.name for member in archive if member.isfile()}
             if "manifest.json" in names:
                 self._unpack_layers(archive)

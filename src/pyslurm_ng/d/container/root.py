@@ -127,6 +127,7 @@ def _bind(host: str, root: str, inside: str, words: "Sequence[str]") -> None:
     target = os.path.realpath(root + inside)
     if target != root and not target.startswith(f"{root}/"):
         raise OSError(22, "leads out of the image", inside)
+    os.stat(host)  # what is not there gets no place inside, and is named
     if os.path.isdir(host):
         os.makedirs(target, exist_ok=True)
     elif not os.path.exists(target):
