@@ -36,7 +36,7 @@ def adopt_steps(
         since_us = spec.get("since_us", 0) if is_alive or is_begun else 0  # of this boot
         node.core.adopt(credential, key[1], spec.get("duty", 0), since_us)
         if is_begun:
-            node.log.info(f"launching {step_name(key)}, which slurmd died with")
+            node.log.info(f"launching {step_name(key)} again: slurmd died while it did so")
         elif "end" not in records and is_alive:
             node.log.info(f"reattaching {step_name(key)}")
             runner.adopt(key, path, spec)
