@@ -71,12 +71,10 @@ class Image:
         if is_squashfs(source):
             unpack_squashfs(source, self.path)
             return
+        if not tarfile.is_tarfile(source):
+            raise ValueError("neither a tar file nor a squashfs file")
         os.mkdir(self.path)
-        try:
-            opened = tarfile.open(source)
-        except tarfile.ReadError:  # its text has a line for each kind of compression
-            raise ValueError("neither a tar file nor a squashfs file") from None
-        with opened as archive:
+        with tarfile.open(source) as archive:
             names = {member.name for member in archive if member.isfile()}
             if "manifest.json" in names:
                 self._unpack_layers(archive)
