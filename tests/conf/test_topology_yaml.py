@@ -172,6 +172,8 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "topology.yaml"
     path.write_bytes(b"\x91")
     assert str(file_errors(str(path), NODES)[0]) == f"{path}: is not text in UTF-8"
+    problem = "cannot be read: Is a directory"
+    assert str(file_errors(str(tmp_path), NODES)[0]) == f"{tmp_path}: {problem}"
 
 
 def xyz(x: int, y: int, z: int) -> dict[str, int]:

@@ -90,5 +90,8 @@ def load_yaml(path: str) -> tuple[Any, dict[int, int]]:
         raise ConfErrors([ConfError(path, mark.line + 1 if mark else 0, "", text)]) from None
     except UnicodeDecodeError:
         raise ConfErrors([ConfError(path, 0, "", "is not text in UTF-8")]) from None
-    except (OSError, yaml.YAMLError) as problem:
+    except OSError as problem:
+        text = f"cannot be read: {problem.strerror}"
+        raise ConfErrors([ConfError(path, 0, "", text)]) from None
+    except yaml.YAMLError as problem:
         raise ConfErrors([ConfError(path, 0, "", " ".join(str(problem).split()))]) from None
