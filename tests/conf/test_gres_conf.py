@@ -85,6 +85,24 @@ def test_counts_take_suffixes() -> None:
     assert read("NodeName=n3 Name=shard Count=2K\n").lines[0].amount == 2048
 
 
+@pytest.mark.parametrize("line", ["AutoDetect=rsmi", "NodeName=n1 AutoDetect=rsmi"])
+def test_words_of_auto_detect_that_are_not_there_are_named(line: str) -> None:
+    """slurmd does not start with them, and the check comes before."""
+    (warning,) = read(line + "\n").warnings
+    assert "AutoDetect: rsmi is not there yet: slurmd does not start" in warning
+    assert read("AutoDetect=nvml\nNodeName=n1 AutoDetect=off\n").warnings == ()
+
+
+def test_auto_detect_beside_a_name_needs_nodes() -> None:
+    """Slurm 22.05 says so, too, and detects nothing."""
+    conf = read("Name=nic AutoDetect=nvml Count=2\n")
+    assert conf.auto_detect_on("n1") == ""
+    (warning,) = conf.warnings
+    assert warning.endswith(
+        "AutoDetect: is ignored beside Name: it needs NodeName, or a line of its own"
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -62,6 +62,8 @@ def test_words_of_older_slurms(line: str, attribute: str, value: object, said: s
         ("AcctGatherInfinibandType=acct_gather_infiniband/none", "use AcctGatherInterconnectType"),
         ("SallocDefaultCommand=xterm", "use LaunchParameters=use_interactive_step"),
         ("SchedulerAuth=auth/munge", "no longer exists and is ignored"),
+        ("FastSchedule=1", "no longer exists and is ignored"),
+        ("FastSchedule=2", "use SlurmdParameters=config_overrides"),
     ],
 )
 def test_keys_of_older_slurms(line: str, said: str) -> None:
@@ -78,6 +80,11 @@ def test_keys_of_older_slurms(line: str, said: str) -> None:
         ("TaskPlugin=task/affinity,task/cray", "task_plugin", ("task/affinity",), "is ignored"),
         ("NodeFeaturesPlugins=node_features/knl_generic", "node_features_plugins", (), "ignored"),
         ("JobSubmitPlugins=cray_aries", "job_submit_plugins", (), "is ignored"),
+        ("X11Parameters=local_xauthority", "x11_parameters", (), "is ignored"),
+        ("SchedulerParameters=whole_pack", "scheduler_parameters", ("whole_hetjob",), "hetjob"),
+        ("SchedulerParameters=no_env_cache", "scheduler_parameters", (), "is ignored"),
+        ("SlurmctldParameters=cloud_reg_addrs", "slurmctld_parameters", (), "is ignored"),
+        ("LaunchParameters=send_gids", "launch_parameters", (), "is ignored"),
         ("MpiDefault=openmpi", "mpi_default", "", "means MpiDefault=none"),
         ("PriorityType=priority/multifactor2", "priority_type", "priority/multifactor", "tor"),
     ],

@@ -287,7 +287,7 @@ def test_the_two_names_that_nothing_works_without() -> None:
 
 def test_keys_of_the_past_and_repeats_only_warn() -> None:
     """Slurm ignores them too; a site's file must go on working."""
-    conf = read("FastSchedule=1\nKillWait=1\nKillWait=2\n" + NODES)
+    conf = read("FastSchedule=2\nKillWait=1\nKillWait=2\n" + NODES)
     assert conf.kill_wait == 2
     assert conf.warnings == (
         "slurm.conf:3: FastSchedule: no longer exists and is ignored; "

@@ -117,10 +117,15 @@ def _build(text: ConfText, gres_types: tuple[str, ...], nodes: tuple[NodeConf, .
         values = {**_TABLE.defaults(), **{name: value for name, (value, _) in settings.items()}}
         names = _node_names(text, entries[0], values["node_name"], nodes)
         if "auto_detect" in settings:
+            word, entry = settings["auto_detect"]
+            if word.lower() not in DETECTED_HERE:
+                text.warn(entry, f"{word} is not there yet: slurmd does not start on such nodes")
             if values["node_name"]:
                 by_node.update(dict.fromkeys(names, values["auto_detect"]))
             elif "name" not in settings:
                 auto_detect = values["auto_detect"]
+            else:
+                text.warn(entry, "is ignored beside Name: it needs NodeName, or a line of its own")
         if "name" not in settings:
             keys = {entry.key.lower() for entry in entries}
             extra = keys.difference(_WITHOUT_NAME)
@@ -151,6 +156,8 @@ def _build(text: ConfText, gres_types: tuple[str, ...], nodes: tuple[NodeConf, .
     return conf
 
 
+DETECTED_HERE = ("nvml", "full", "nvidia", "off")
+"""The words of AutoDetect with which slurmd starts."""
 _WITHOUT_NAME = ("nodename", "autodetect")
 
 

@@ -127,6 +127,8 @@ _REFUSED = {
 
 # As in Slurm, these still count in a file without the key that replaced them.
 _AS_BEFORE = dict.fromkeys(("controlmachine", "controladdr"), "counts without SlurmctldHost")
+_USUAL_OF_REMOVED = {"fastschedule": "1"}
+"""Values of removed keys that say what is so without them: they need no successor."""
 
 
 class PowerActionConf(NamedTuple):
@@ -338,6 +340,8 @@ def _parameters(
                 )
             else:
                 removed_entries[entry.key.lower()] = entry
+                if entry.value == _USUAL_OF_REMOVED.get(entry.key.lower()):
+                    hint = ""
                 means = _AS_BEFORE.get(entry.key.lower(), "is ignored")
                 warnings.append(f"{where}: no longer exists and {means}{hint and '; ' + hint}")
             continue

@@ -12,7 +12,7 @@ from pyslurm_ng.base import libpmix
 from pyslurm_ng.conf import acct_gather_conf
 from pyslurm_ng.conf.cgroup_conf import CgroupConf, load_cgroup_conf, parse_cgroup_conf
 from pyslurm_ng.conf.check import check
-from pyslurm_ng.conf.gres_conf import GresConf, empty_gres_conf, load_gres_conf
+from pyslurm_ng.conf.gres_conf import DETECTED_HERE, GresConf, empty_gres_conf, load_gres_conf
 from pyslurm_ng.conf.lexer import ConfErrors
 from pyslurm_ng.conf.namespaces import FILE_OF, Namespaces, load_namespaces, misplaced
 from pyslurm_ng.conf.oci_conf import load_oci_conf
@@ -257,7 +257,7 @@ def _devices(line: NodeConf, conf: GresConf, warnings: list[str]) -> tuple[NodeG
             if how == "nvml":
                 raise BadSetup([f"AutoDetect=nvml: {error}"]) from None
             warnings.append(f"AutoDetect={how}: {error}")
-    elif how not in ("", "off"):
+    elif how and how not in DETECTED_HERE:
         raise BadSetup([f"AutoDetect={how}: not supported yet"])
     try:
         devices = gres.node_gres(line, conf, detected)
