@@ -497,3 +497,14 @@ def test_proctrack_type_and_cgroup_plugin(tmp_path: Path) -> None:
         assert any(str(groups.mount) in line for line in setup.warnings)
         with pytest.raises(BadSetup, match="TaskPlugin=task/cgroup: control groups in"):
             grouped(tmp_path, f"CgroupPlugin={plugin}")
+
+
+def test_profile_hdf5_dir(tmp_path: Path) -> None:
+    """slurmd warns of a directory that is not there: profiles would be lost."""
+    pytest.importorskip("h5py")
+    (tmp_path / "acct_gather.conf").write_text(f"ProfileHDF5Dir={tmp_path}/profiles\n")
+    text = "AcctGatherProfileType=acct_gather_profile/hdf5"
+    warning = f"ProfileHDF5Dir={tmp_path}/profiles: no such directory, so profiles of jobs are lost"
+    assert warning in Node(tmp_path, text).setup.warnings
+    (tmp_path / "profiles").mkdir()
+    assert warning not in Node(tmp_path, text).setup.warnings

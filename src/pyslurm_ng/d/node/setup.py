@@ -105,7 +105,7 @@ def load_setup(options: Options) -> Setup:
     )
     groups = load_cgroup_conf(cgroup_path) if os.path.exists(cgroup_path) else parse_cgroup_conf("")
     gather = acct_gather_conf.beside(conf)
-    warnings = [*conf.warnings, *groups.warnings, *gres_conf.warnings, *gather.warnings]
+    warnings = [*conf.warnings, *groups.warnings, *gres_conf.warnings, *_measuring(conf, gather)]
 
     def path_of(text: str) -> str:
         return text.replace("%n", line.name).replace("%h", host)
@@ -212,6 +212,18 @@ def _check_profiles(conf: SlurmConf) -> None:
     if conf.acct_gather_profile_type.endswith("/hdf5") and find_spec("h5py") is None:
         text = "the Python package h5py is not installed on this host"
         raise BadSetup([f"AcctGatherProfileType={conf.acct_gather_profile_type}: {text}"])
+
+
+def _measuring(conf: SlurmConf, gather: acct_gather_conf.AcctGatherConf) -> list[str]:
+    """Return what acct_gather.conf says without effect, and that its directory is missing."""
+    warnings = list(gather.warnings)
+    directory = gather.profile_hdf5_dir
+    if conf.acct_gather_profile_type.endswith("/hdf5") and not os.path.isdir(directory):
+        # No error: it may be mounted later.
+        warnings.append(
+            f"ProfileHDF5Dir={directory}: no such directory, so profiles of jobs are lost"
+        )
+    return warnings
 
 
 def _host(line: NodeConf, *, is_pretended: bool) -> binding.HostCores:
