@@ -200,6 +200,7 @@ PLAIN = frozenset(
     count
     counts
     covered
+    cpu
     creation
     credentials
     ctld
