@@ -36,8 +36,9 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(autouse=True)
 def _signals_of_a_terminal() -> Iterator[None]:
-    """Commands inherit what a shell ignores for its background, where the tests may run."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGQUIT)}
+    """Commands inherit what nohup, or a shell for its background, ignores where the tests run."""
+    numbers = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
+    before = {number: signal.getsignal(number) for number in numbers}
     for number, handler in before.items():
         if handler == signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
