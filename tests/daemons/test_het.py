@@ -127,7 +127,8 @@ def test_a_task_that_fails_ends_all_components(live_cluster: LiveCluster) -> Non
     waits, fails = ("-n1", "sleep", "1000"), ("-n1", "sh", "-c", "exit 3")
     for first, second in ((waits, fails), (fails, waits)):
         ran = live_cluster.run("srun", "-K", *first, ":", *second)
-        assert ran.returncode == 143
+        # SIGKILL follows where a busy node has not seen the end by SIGTERM in time.
+        assert ran.returncode in (143, 137)
         assert "Exited with exit code 3" in ran.stderr
         assert "DUE TO TASK FAILURE" in ran.stderr
 
