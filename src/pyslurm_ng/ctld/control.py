@@ -115,6 +115,7 @@ class Control:
             self._log.error("the configuration in force stays")
             raise
         old_conf, conf = parts.configuration.conf, fresh.conf
+        told = frozenset(parts.configuration.warnings)
         kept = [key for key in _FIXED if getattr(old_conf, key) != getattr(conf, key)]
         parts.adopt(fresh)
         cluster = parts.writer.cluster
@@ -122,6 +123,9 @@ class Control:
         parts.sender.broadcast(NodeReconfigure(cluster.epoch))
         self._write_scheduling(is_on=bool(conf.slurm_sched_log_level))
         self._log.info("reconfigured from " + conf.path)
+        for line in fresh.warnings:
+            if line not in told:
+                self._log.info(line)
         names = ", ".join(key.title().replace("_", "") for key in kept)
         return [f"{names}: a change needs a restart of slurmctld"] if kept else []
 
