@@ -16,7 +16,7 @@ _shows_errors = True
 
 
 def hide_errors() -> None:
-    """Print no more errors, as -QQ asks for; fatal ones are still shown."""
+    """Hide errors, as -QQ asks; fatal ones are still shown."""
     global _shows_errors
     _shows_errors = False
 

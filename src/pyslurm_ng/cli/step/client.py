@@ -287,7 +287,7 @@ class StepClient:
         self.orders.signal(SIGPIPE)
 
     def _errors_broke(self, problem: OSError) -> None:
-        """Say why a file of -e takes no more; as in Slurm the tasks do not notice."""
+        """Say why the file of -e cannot be written. As in Slurm, the tasks go on."""
         if self._err_path:
             self._output.log(f"error: Could not write {self._err_path}: {problem.strerror}")
 

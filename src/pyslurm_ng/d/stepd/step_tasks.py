@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyslurm_ng.d.stepd.plugin_host import PluginHost
     from pyslurm_ng.d.stepd.task_programs import TaskPrograms
 
-_LONGEST_INTERPRETER = 256  # the kernel reads no more of a script
+_LONGEST_INTERPRETER = 256  # so much of a script is read by the kernel
 FILES_STATUS = 53
 """How Slurm reports that a script's files could not be opened: 0:53."""
 PLUGIN_STATUS = 1 << 8
