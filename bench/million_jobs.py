@@ -32,6 +32,8 @@ from pyslurm_ng.model.ids import STEP_BATCH
 DAY_S = 86_400
 JOBS_A_DAY = 22_000
 USERS = 200
+ACCOUNTS = 40
+"""A divisor of USERS, so that each user has one account."""
 FIRST_UID = 20_000
 DBD_PID = "run/service/slurmdbd.pid"
 USER = "nobody"
@@ -45,6 +47,7 @@ BARS_S = {
     "sacct of a day": 0.5,
     "sacct -X of a day": 0.077,
     "sacct --json of a day": 3.0,
+    "sreport of a year": 0.3,
 }
 US = 1_000_000
 
@@ -53,7 +56,8 @@ JOB_VALUES = {
     "cluster_id": "{cluster}",
     "job_id": "{index}",
     "submit_us": "{submit_us}",
-    "account": "concat('acct', {index} % 40)",
+    "account": f"concat('acct', {{index}} % {ACCOUNTS})",
+    "association_id": f"elt(1 + {{index}} % {USERS}, {{associations}})",
     "uid": f"if({{index}} % {USERS}, {FIRST_UID} + {{index}} % {USERS}, "
     f"{pwd.getpwnam(USER).pw_uid})",
     "gid": "100",
@@ -112,14 +116,44 @@ STEP_VALUES = {
 }
 
 
-def insertion(table: sa.Table, values: dict[str, str], cluster: int, times: dict[str, str]) -> str:
+def user_of(number: int) -> str:
+    """Return the user of the jobs whose number has this remainder."""
+    return f"user{number}" if number else USER
+
+
+def add_associations(server: Server) -> None:
+    """Give each user an account, by a file that `sacctmgr dump` could have written."""
+    cluster = server.run(["sacctmgr", "-nP", "list", "cluster", "format=cluster"]).strip()
+    lines = [f"Cluster - '{cluster}'", "Parent - 'root'"]
+    lines += [f"Account - 'acct{number}'" for number in range(ACCOUNTS)]
+    for number in range(USERS):
+        lines += [f"Parent - 'acct{number % ACCOUNTS}'", f"User - '{user_of(number)}'"]
+    file = server.directory / "associations"
+    file.write_text("\n".join(lines) + "\n")
+    server.run(["sacctmgr", "-i", "load", f"file={file}"])
+
+
+def association_ids(connection: sa.Connection) -> str:
+    """Return the associations of the users, in their order, as words of a statement."""
+    table = schema.associations
+    ids = dict(
+        connection.execute(sa.select(table.c.user, table.c.id).where(table.c.account != "root"))
+        .tuples()
+        .all()
+    )
+    return ", ".join(str(ids[user_of(number)]) for number in range(USERS))
+
+
+def insertion(
+    table: sa.Table, values: dict[str, str], cluster: int, words_of: dict[str, str]
+) -> str:
     """Return a statement that adds rows for the numbers of jobs in {source}."""
     names, words = [], []
     for column in table.columns:
         default = column.default.arg if column.default is not None else 0
         text = values.get(column.name, repr(default))
         names.append(f"`{column.name}`")
-        words.append(text.format(index="seq", cluster=cluster, **times))
+        words.append(text.format(index="seq", cluster=cluster, **words_of))
     return f"INSERT INTO {table.name} ({','.join(names)}) SELECT {','.join(words)} FROM {{source}}"
 
 
@@ -132,13 +166,17 @@ def fill(engine: sa.Engine, jobs: int, now_s: int) -> None:
         distance_us = DAY_S * US // JOBS_A_DAY
         first_us = (now_s - 3600) * US - jobs * distance_us
         submit = f"({first_us} - 3600000000 + seq * {distance_us})"
-        times = {"submit_us": submit, "end_us": f"({first_us} + seq * {distance_us})"}
-        of_job = insertion(schema.jobs, JOB_VALUES, cluster, times)
+        words_of = {
+            "submit_us": submit,
+            "end_us": f"({first_us} + seq * {distance_us})",
+            "associations": association_ids(connection),
+        }
+        of_job = insertion(schema.jobs, JOB_VALUES, cluster, words_of)
         batch_id = str(STEP_BATCH - schema.STEP_ID_OFFSET)
         batch = {"step_id": batch_id, "het_component": "-1", "name": "'batch'"}
         inner = {"step_id": "0", "het_component": "-1", "name": "'solver'"}
-        of_batch = insertion(schema.steps, STEP_VALUES | batch, cluster, times)
-        of_srun = insertion(schema.steps, STEP_VALUES | inner, cluster, times)
+        of_batch = insertion(schema.steps, STEP_VALUES | batch, cluster, words_of)
+        of_srun = insertion(schema.steps, STEP_VALUES | inner, cluster, words_of)
         for first in range(1, jobs + 1, AT_ONCE):
             last = min(first + AT_ONCE - 1, jobs)
             source = f"seq_{first}_to_{last}"
@@ -212,6 +250,13 @@ class Server:
             ticks += int(words[11]) + int(words[12])
         return ticks / os.sysconf("SC_CLK_TCK")
 
+    def run(self, words: list[str]) -> str:
+        """Run a command in the cluster and return what it prints."""
+        done = subprocess.run(words, env=self.environment, capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(f"million_jobs: error: {' '.join(words)}: {done.stderr.strip()}")
+        return done.stdout
+
     def slurm_conf(self) -> Path:
         return next((self.directory / "cluster").rglob("slurm.conf"))
 
@@ -244,6 +289,7 @@ def measures(jobs: int, now_s: int) -> dict[str, list[str]]:
         time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(moment))
         for moment in (day_s, day_s + DAY_S)
     )
+    year = time.localtime(now_s).tm_year
     day = ["sacct", "-a", "-S", begin, "-E", end]
     return {
         "sacct -j": ["sacct", "-j", str(jobs // 2)],
@@ -251,6 +297,14 @@ def measures(jobs: int, now_s: int) -> dict[str, list[str]]:
         "sacct of a day": day,
         "sacct -X of a day": [*day, "-X"],
         "sacct --json of a day": [*day, "--json"],
+        "sreport of a year": [
+            "sreport",
+            "cluster",
+            "AccountUtilizationByUser",
+            "-P",
+            f"start={year}-01-01",
+            f"end={year + 1}-01-01",
+        ],
     }
 
 
@@ -304,6 +358,7 @@ def main() -> int:
         stored = connection.exec_driver_sql("SELECT COUNT(*) FROM jobs").scalar_one()
         newest_us = connection.exec_driver_sql("SELECT MAX(end_us) FROM jobs").scalar_one()
     if not stored:
+        add_associations(server)
         newest_us = int(time.time() - 3600) * US
         fill(engine, options.jobs, newest_us // US + 3600)
         stored = options.jobs

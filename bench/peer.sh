@@ -3,8 +3,9 @@
 # Nothing is installed: packages are unpacked below DIRECTORY, and the daemons see them through an
 # overlay in a mount namespace of their own. Each slurmd has a host name of its own (UTS namespace).
 # Needs root and apt. `up` writes DIRECTORY/env, which the benchmarks take with --peer-env.
-# TUNING replaces SchedulerParameters; NODES and CPUS shape the cluster; TOPOLOGY names a topology.conf
-# over its nodes p1, p2, ...
+# TUNING replaces SchedulerParameters; NODES, CPUS and GPUS shape the cluster; PREFIX names its nodes
+# (p1, p2, ... without it); TOPOLOGY names a topology.conf over them; CONF names a file with lines for
+# slurm.conf that take precedence.
 set -euo pipefail
 
 die() { echo "peer: error: $*" >&2; exit 1; }
@@ -14,6 +15,9 @@ mkdir -p "$2"
 dir=$(cd "$2" && pwd)
 nodes=${NODES:-4}
 cpus=${CPUS:-16}
+gpus=${GPUS:-0}
+prefix=${PREFIX:-p}
+conf=$(realpath "${CONF:-/dev/null}")
 tuning=${TUNING:-"defer_batch,sched_min_interval=20000,default_queue_depth=10000,bf_interval=2"}
 
 down() {
@@ -63,6 +67,14 @@ mariadbd --no-defaults --user=mysql --datadir="$dir/db" --port="$db_port" --bind
 echo $! >"$dir/mariadbd.pid"
 
 host=$(hostname -s)
+gres=
+if [ "$gpus" -gt 0 ]; then
+    gres=" Gres=gpu:$gpus"
+    for i in $(seq "$gpus"); do
+        [ -e "$dir/gpu$i" ] || mknod -m 666 "$dir/gpu$i" c 1 3
+    done
+    echo "Name=gpu File=$dir/gpu[1-$gpus]" >"$dir/gres.conf"
+fi
 mkdir -p "$dir/state" "$dir/log"
 cd "$dir/log"  # where a core file may go
 {
@@ -94,11 +106,17 @@ cd "$dir/log"  # where a core file may go
     echo "AccountingStoragePort=$dbd_port"
     echo "AccountingStoragePass=$dir/munge.socket"
     for i in $(seq "$nodes"); do
-        echo "NodeName=p$i NodeAddr=127.0.0.1 Port=$((base + i)) CPUs=$cpus CoresPerSocket=$cpus RealMemory=8192"
+        echo "NodeName=$prefix$i NodeAddr=127.0.0.1 Port=$((base + i)) CPUs=$cpus CoresPerSocket=$cpus" \
+            "RealMemory=8192$gres"
     done
     [ -z "${TOPOLOGY:-}" ] || echo "TopologyPlugin=topology/tree"
+    [ "$gpus" = 0 ] || echo "GresTypes=gpu"
     echo "PartitionName=debug Nodes=ALL Default=YES MaxTime=INFINITE State=UP"
-} >"$dir/slurm.conf"
+} >"$dir/slurm.conf.own"
+# A key that comes twice would be an error line of each command.
+awk 'function key() { split($0, part, /=|[ \t]/); return part[1] ~ /^(Node|Partition)Name$/ ? $1 : part[1] }
+     NR == FNR { seen[key()]; print; next }
+     !(key() in seen)' "$conf" "$dir/slurm.conf.own" >"$dir/slurm.conf"
 [ -z "${TOPOLOGY:-}" ] || cat "$TOPOLOGY" >"$dir/topology.conf"
 {
     echo "DbdHost=localhost"
@@ -133,8 +151,8 @@ env=(env "LD_LIBRARY_PATH=$root/usr/lib/x86_64-linux-gnu/slurm-wlm:$root/usr/lib
 "${env[@]}" "$root/usr/bin/sacctmgr" -i add cluster peer >/dev/null || true
 inside sh -c "$overlay; exec slurmctld -f $dir/slurm.conf" "$root"
 for i in $(seq "$nodes"); do
-    mkdir -p "$dir/spool-p$i"
-    unshare -m -u sh -c "hostname p$i; $overlay; exec slurmd -f $dir/slurm.conf" "$root"
+    mkdir -p "$dir/spool-$prefix$i"
+    unshare -m -u sh -c "hostname $prefix$i; $overlay; exec slurmd -f $dir/slurm.conf" "$root"
 done
 for _ in $(seq 300); do
     idle=$("${env[@]}" "$root/usr/bin/sinfo" -h -t idle -o %D 2>/dev/null || true)
