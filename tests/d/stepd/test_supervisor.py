@@ -144,6 +144,15 @@ def test_append_and_truncate(template: Template) -> None:
         assert file.read_text() == expected
 
 
+def test_lines_are_written_behind_those_of_others(template: Template) -> None:
+    """`cat` copies by a call that overwrites what others write, but where files append."""
+    _, out = template.run("echo before; : >/proc/self/fd/1; echo after")
+    assert out == "after\n"
+    _, out = template.run("cat /proc/self/fdinfo/1")
+    (flags,) = re.findall(r"flags:\s*(\d+)", out)
+    assert int(flags, 8) & os.O_APPEND
+
+
 def test_usage_is_counted(template: Template) -> None:
     end, _ = template.run("python3 -c 'x=bytearray(80<<20); sum(range(2_000_000))'")
     ((task, used),) = end["usage"]

@@ -111,8 +111,9 @@ class Labels:
 
 def open_local(path: str, *, append: bool) -> int:
     """Open an output file of srun's own, in folders that are made if need be. Raises OSError."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY
-    flags |= os.O_APPEND if append else os.O_TRUNC
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOCTTY
+    if not append:
+        flags |= os.O_TRUNC
     try:
         return os.open(path, flags, 0o666)
     except FileNotFoundError:

@@ -118,8 +118,9 @@ class TaskStreams:
         if path in self._files:
             return self._files[path]
         passes = (passes and path != NULL) or path in self._shared
-        flags = os.O_WRONLY | os.O_CREAT
-        flags |= os.O_APPEND if self._spec["append"] or path == NULL else os.O_TRUNC
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND  # as in Slurm: others write and cut it, too
+        if not self._spec["append"] and path != NULL:
+            flags |= os.O_TRUNC
         for number, (known, known_flags, is_passed) in enumerate(task.opens):
             if (known, known_flags) == (path, flags):
                 task.opens[number] = (path, flags, passes or is_passed)
