@@ -24,7 +24,7 @@ from tests.world.reservations import ReservationSite
 
 
 def test_named_nodes_are_marked() -> None:
-    """Nodes= gives SPEC_NODES, ALL also ALL_NODES; the partition stays empty."""
+    """Nodes= gives SPEC_NODES, ALL of no partition also ALL_NODES; the partition stays empty."""
     room = ReservationSite()
     reservation = room.make(nodes="n[2-3]", flags="maint,ignore_jobs")
     assert (room.names(reservation), reservation.partition) == (["n2", "n3"], "")
@@ -32,6 +32,19 @@ def test_named_nodes_are_marked() -> None:
     every = room.make("all", nodes="ALL", flags="OVERLAP")
     assert every.flags == ("OVERLAP", "SPEC_NODES", "ALL_NODES")
     assert len(every.node_ids) == 4
+
+
+def test_all_nodes_of_a_partition_are_those_it_has() -> None:
+    """As in Slurm 22.05: Nodes=ALL with a partition means PART_NODES, which Nodes= ends."""
+    room = ReservationSite()
+    whole = room.make(nodes="ALL", partitionname="gpu")
+    assert whole.flags == ("SPEC_NODES", "PART_NODES")
+    assert room.names(whole) == ["n1", "n2"]
+    assert room.change(nodes="n1").flags == ("SPEC_NODES",)
+    assert room.not_changed(flags="PART_NODES") == Errno.ESLURM_INVALID_NODE_NAME
+    assert room.change(flags="PART_NODES", nodes="ALL").flags == ("SPEC_NODES", "PART_NODES")
+    named = room.make("named", nodes="n2", partitionname="gpu", flags="PART_NODES,OVERLAP")
+    assert named.flags == ("OVERLAP", "SPEC_NODES")
 
 
 def test_counted_nodes_are_light_and_of_the_default_partition() -> None:

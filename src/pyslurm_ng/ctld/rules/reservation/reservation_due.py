@@ -126,11 +126,7 @@ def _with_members(cluster: Cluster, reservation: Reservation) -> Reservation:
     """Follow what the configuration says: nodes that are gone, nodes of the partition."""
     node_ids: tuple[int, ...] = reservation.node_ids
     partition = cluster.partitions.get(reservation.partition)
-    if (
-        "PART_NODES" in reservation.flags
-        and "ALL_NODES" in reservation.flags
-        and partition is not None
-    ):
+    if "PART_NODES" in reservation.flags and partition is not None:
         node_ids = partition.node_ids
     node_ids = tuple(node_id for node_id in node_ids if cluster.nodes[node_id] is not None)
     if node_ids == reservation.node_ids:

@@ -161,10 +161,10 @@ def _with_nodes(draft: Draft, fresh: Reservation) -> Reservation | Reject:
         nodes = pick.named_nodes(cluster, draft.nodes, fresh.partition)
         if isinstance(nodes, Reject):
             return nodes
-        flags = {*fresh.flags, "SPEC_NODES"}
-        flags.discard("ALL_NODES")
+        flags = {*fresh.flags, "SPEC_NODES"} - {"ALL_NODES", "PART_NODES"}
         if draft.nodes.upper() == "ALL":
-            flags.add("ALL_NODES")
+            # All nodes of a partition are those that it has from now on.
+            flags.add("PART_NODES" if fresh.partition else "ALL_NODES")
         if draft.sign:
             nodes = _edited(fresh.node_ids, nodes, draft.sign)
         if not nodes:
@@ -266,6 +266,8 @@ def _update(
         fresh = timed
     if draft.nodes and draft.node_count:
         return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
+    if "PART_NODES" in fresh.flags and "PART_NODES" not in current.flags and not draft.nodes:
+        return Reject(Errno.ESLURM_INVALID_NODE_NAME)
     if draft.wants_no_nodes and "ANY_NODES" not in fresh.flags:
         return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
     refusal = _check_licenses(cluster, fresh, context)
