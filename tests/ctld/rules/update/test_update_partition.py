@@ -59,6 +59,15 @@ def test_nodes_of_a_partition_may_be_node_sets() -> None:
     assert isinstance(refusal, Reject) and refusal.code == Errno.ESLURM_INVALID_NODE_NAME
 
 
+def test_none_takes_the_alternate_partition_away() -> None:
+    """The manual of scontrol: `NONE` will clear a previously set alternate partition."""
+    site = Site("PartitionName=other Nodes=ALL Alternate=main")
+    other = site.cluster.partitions["other"]
+    assert other.alternate == "main"
+    changed = changed_partition(site.cluster, site.conf, other, {"Alternate": "none"})
+    assert isinstance(changed, Partition) and changed.alternate == ""
+
+
 def test_the_longest_time_may_be_below_the_default() -> None:
     """As in Slurm: `MaxTime=30` alone is how a maintenance is prepared. Jobs have the lower one."""
     site = Site("PartitionName=hour Nodes=ALL MaxTime=120 DefaultTime=60")

@@ -126,7 +126,7 @@ def _inherited(
 
 def _take(fields: dict[str, Any], attribute: str, value: Any) -> None:
     name = _FIELDS.get(attribute, attribute)
-    if attribute == "alloc_nodes" and value.upper() == "ALL":
+    if (attribute, str(value).upper()) in (("alloc_nodes", "ALL"), ("alternate", "NONE")):
         value = ""
     if attribute in _JOINED:
         value = ",".join(value)
