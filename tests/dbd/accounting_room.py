@@ -60,6 +60,7 @@ def register(
     journal_id: str = JOURNAL,
     store_flags: Sequence[str] = ("job_script",),
     cluster: str = "demo",
+    tres: Sequence[str] = ("gres/gpu", "gres/gpu:a100"),
 ) -> ClusterRegistered:
     """Register a cluster as its controller does."""
     request = RegisterCluster(
@@ -67,7 +68,7 @@ def register(
         control_host="127.0.0.1",
         control_port=6817,
         journal_id=journal_id,
-        tres=["gres/gpu", "gres/gpu:a100"],
+        tres=list(tres),
         store_flags=list(store_flags),
     )
     return registration.register(database, request)

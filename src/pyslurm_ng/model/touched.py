@@ -44,6 +44,7 @@ _SHOWN_BY_NODES = (
     ev.ConfigLoaded,
     ev.NodesCreated,
     ev.NodesDeleted,
+    ev.LicensesUpdated,  # among the TRES of partitions, which are shown beside their nodes
     ev.PartitionUpdated,
     ev.PartitionDeleted,
     ev.ReservationCreated,

@@ -19,6 +19,8 @@ AuthType=auth/slurm
 CredType=cred/slurm
 NodeName=n[1-4] CPUs=4 RealMemory=1000
 NodeSet=pair Nodes=n[2-3]
+Licenses=matlab:10,ansys:4
+AccountingStorageTRES=license/matlab
 PartitionName=main Nodes={}
 """
 
@@ -62,3 +64,10 @@ def test_only_what_a_partition_says_itself_is_shown(line: str, amount: int, defa
     """The cluster's DefMemPerCPU holds there, too, but is no setting of the partition."""
     shown = shown_of(CONF.format(line) + "DefMemPerCPU=100\nDefCpuPerGPU=4\n")
     assert (shown["def_mem_per_cpu_mib"], shown["job_defaults"]) == (amount, defaults)
+
+
+def test_licences_that_are_counted_are_among_the_tres() -> None:
+    """As Slurm 22.05 does: those of AccountingStorageTRES, all that the cluster has."""
+    assert (
+        shown_of(CONF.format("n1"))["tres"] == "cpu=4,mem=1000M,node=1,billing=4,license/matlab=10"
+    )

@@ -81,6 +81,14 @@ def test_cores_count_with_their_threads(store: Database) -> None:
     assert kept(store) == [(0, 3600, "cpu=19")]
 
 
+def test_licences_that_are_counted_are_kept(store: Database) -> None:
+    """Those that are among the cluster's TRES, as `sacctmgr list reservation` of Slurm has them."""
+    register(store, tres=("license/matlab",))
+    licences = reservation("12:00:00", "13:00:00", node_ids=(), licenses="matlab:2,ansys:1")
+    record(store, ev.ReservationCreated(at("12:00:00"), licences))
+    assert kept(store) == [(0, 3600, "license/matlab=2")]
+
+
 def test_members_pay_for_unused_time(store: Database) -> None:
     manage(store, "add account physics cluster=demo")
     manage(store, "add user alice account=physics cluster=demo")

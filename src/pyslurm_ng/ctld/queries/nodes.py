@@ -483,6 +483,9 @@ def _partition_values(
     nodes = [node for node_id in ids if (node := cluster.nodes[node_id]) is not None]
     total = configured_tres(nodes, tracked, partition.billing_terms)
     total["node"] = len(nodes)
+    # As in Slurm: licences belong to no partition, so each shows all that are counted.
+    total |= {f"license/{name}": count for name, count in cluster.licenses.items()}
+    total = {name: total[name] for name in tracked if name in total}
     own: dict[str, object] = {
         **dict.fromkeys(partition.inherited, 0),
         # ALL, node sets and names out of order are shown as the nodes that they are.

@@ -12,6 +12,7 @@ from pyslurm_ng.dbd.ingest.session import Row, Session
 from pyslurm_ng.dbd.rollup.rows import amounts
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.amounts import tres_text
+from pyslurm_ng.model.license_server import license_counts
 from pyslurm_ng.model.reservation import Reservation
 
 
@@ -56,7 +57,7 @@ def _row(session: Session, reservation: Reservation, time_us: int) -> Row:
         "end_us": reservation.end_us,
         "reservation_id": reservation.reservation_id,
         "flags": ",".join(reservation.flags),
-        "tres": tres_text({"cpu": _cpus(session, reservation)}),
+        "tres": tres_text({"cpu": _cpus(session, reservation), **_licenses(session, reservation)}),
         "node_list": fold_sorted(list(filter(None, names))),
         "users": ",".join(reservation.users),
         "accounts": ",".join(reservation.accounts),
@@ -75,6 +76,12 @@ def _cpus(session: Session, reservation: Reservation) -> int:
         else:
             cpus += amounts(session.node_tres.get(node_id, "")).get("cpu", 0)
     return cpus
+
+
+def _licenses(session: Session, reservation: Reservation) -> dict[str, int]:
+    """Return the licences of a reservation that are among the cluster's TRES."""
+    counts = {f"license/{name}": count for name, count in license_counts(reservation.licenses)}
+    return {tres: count for tres, count in counts.items() if tres in session.tracked}
 
 
 def _of(session: Session, name: str) -> sa.ColumnElement[bool]:
