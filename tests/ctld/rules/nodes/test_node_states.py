@@ -121,7 +121,7 @@ runs         down/PENDING    draining/RUNNING    failing/RUNNING    refused refu
 ends         down/COMPLETED  draining/COMPLETING failing/COMPLETING refused refused completing*/COMPLETING refused               completing/COMPLETING
 drained      drained         drained             fail               future  idle    drained*               idle                  idle
 draining     drained/PENDING draining/RUNNING    failing/RUNNING    refused refused draining*/RUNNING      mixed/RUNNING         mixed/RUNNING
-failing      fail/PENDING    failing/RUNNING     failing/RUNNING    refused refused failing*/RUNNING       mixed/RUNNING         failing/RUNNING
+failing      fail/PENDING    draining/RUNNING    failing/RUNNING    refused refused failing*/RUNNING       mixed/RUNNING         mixed/RUNNING
 down         down            drained             fail               future  idle    down*                  idle                  down
 down_drained drained         drained             fail               future  idle    drained*               idle                  down
 silent       down*/PENDING   draining*/RUNNING   failing*/RUNNING   refused refused mixed*/RUNNING         mixed*/RUNNING        mixed*/RUNNING

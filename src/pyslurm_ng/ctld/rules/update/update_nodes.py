@@ -51,7 +51,8 @@ STATES = (*NEEDS_REASON, "FUTURE", "IDLE", "NORESP", "RESUME", "UNDRAIN")
 _INSTANCE_LENGTH = 255  # as a slurmd may say, `bounds.LabelText`
 _HOST_LENGTH = 255  # as a slurmd may say, `bounds.HostText`
 _PLACE_LENGTH = 4096  # of Topology=, `bounds.LineText`
-_ENDS_SERVICE_STOP = NodeFlag.DRAIN | NodeFlag.FAIL | reboots.REBOOT_FLAGS
+_DRAINED = NodeFlag.DRAIN | NodeFlag.FAIL
+_ENDS_SERVICE_STOP = _DRAINED | reboots.REBOOT_FLAGS
 
 
 def update_nodes(cluster: Cluster, request: UpdateNodes, context: Context) -> Decision | Reject:
@@ -118,9 +119,8 @@ def update_nodes(cluster: Cluster, request: UpdateNodes, context: Context) -> De
 
 def _out_of_service(nodes: list[Node]) -> tuple[int, ...]:
     """Return the nodes that may have a reason; Slurm keeps none of a node that jobs can use."""
-    flags = NodeFlag.DRAIN | NodeFlag.FAIL
     return tuple(
-        node.node_id for node in nodes if node.state == NodeState.DOWN or node.flags & flags
+        node.node_id for node in nodes if node.state == NodeState.DOWN or node.flags & _DRAINED
     )
 
 
@@ -279,8 +279,12 @@ def _state_events(
 
 
 def _stays_out(node: Node, flag: NodeFlag) -> dict[str, object]:
-    """Return the fields of a node that an administrator drains, whatever becomes of its reboot."""
-    fields: dict[str, object] = {"flags": int(node.flags | flag)}
+    """Return the fields of a node that an administrator drains, whatever becomes of its reboot.
+
+    As in Slurm, a node is drained or fails: the later word holds.
+    """
+    kept = node.flags & ~_DRAINED
+    fields: dict[str, object] = {"flags": int(kept | flag)}
     return fields | {"drains_to_reboot": False} if node.drains_to_reboot else fields
 
 
@@ -342,9 +346,9 @@ def _return(
             return Reject(Errno.ESLURM_INVALID_NODE_STATE)
         if state == "IDLE" and cluster.node_index.use[node.node_id].allocs:
             return Reject(Errno.ESLURM_INVALID_NODE_STATE)
-        if state == "UNDRAIN" and not node.flags & NodeFlag.DRAIN:
+        if state == "UNDRAIN" and not node.flags & _DRAINED:
             continue
-        ends = NodeFlag.DRAIN if state == "UNDRAIN" else _ENDS_SERVICE_STOP
+        ends = _DRAINED if state == "UNDRAIN" else _ENDS_SERVICE_STOP
         fields: dict[str, object] = {"flags": int(node.flags & ~ends), "resume_after_us": 0}
         if state != "UNDRAIN" and node.flags & reboots.REBOOT_FLAGS:
             events += reboots.open_reboots(cluster, node.node_id, now_us)
