@@ -186,6 +186,29 @@ def test_json_says_what_the_text_says(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (first["allowed_partitions"], first["comment"], first["qos"]) == ("gpu", "why", "")
 
 
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("endtime=", "Error updating the reservation: Invalid time specified"),
+        ("NodeC+=1", "scontrol: error: The +=/-= notation is not supported when updating "
+                     "NodeC.  No reservation update."),
+        ("node=n2", "scontrol: error: Unknown parameter node=n2.  No reservation update."),
+    ],
+)  # fmt: skip
+def test_what_an_update_refuses(words: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen beside Slurm 22.05; `node=` in a line about a reservation is no node to change."""
+    reference = queue()
+    assert run(monkeypatch, reference, f"{PLACE} duration=60 nodes=n1 reservation=b").code == 0
+    printed = run(monkeypatch, reference, f"scontrol update reservation=b {words}")
+    assert (printed.stderr.splitlines()[0], printed.code) == (text, 1)
+
+
+def test_node_of_a_new_partition_is_short_for_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    reference = queue()
+    assert run(monkeypatch, reference, "scontrol create partitionname=new node=n1").code == 0
+    assert "Nodes=n1\n" in run(monkeypatch, reference, "scontrol show partition new").stdout
+
+
 def test_a_refused_update_prints_two_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     """As Slurm 22.05 does.
 

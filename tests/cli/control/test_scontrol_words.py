@@ -125,13 +125,13 @@ def test_ping_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
         (
             "create nodename=d5 CPUs=2",
             "scontrol: error: Only State=FUTURE and State=CLOUD allowed for nodes created by "
-            "scontrol\nError creating the node(s): Invalid node state specified\n",
+            "scontrol\nError creating node(s): Invalid node state specified\n",
         ),
         (
             "create node x1 State=CLOUD",
             "scontrol: error: nodeline: node: expected Key=Value\n"
             "scontrol: error: Failed to parse nodeline 'node x1 State=CLOUD'\n"
-            "Error creating the node(s): Unspecified error\n",
+            "Error creating node(s): Unspecified error\n",
         ),
         (
             "delete nodename=nope",

@@ -1,5 +1,6 @@
 """scontrol create nodename=: dynamic nodes."""
 
+from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.cli.command import say
 from pyslurm_ng.wire.client import SlurmError
 
@@ -16,6 +17,8 @@ def create(session: "Session", words: "list[str]") -> int:
         *lines, last = error.text.split("\n")
         for line in lines:
             say(line)
-        say(f"Error creating the node(s): {last}")
+        if error.code == Errno.ESLURM_INVALID_NODE_COUNT:
+            last = "Unable to add node, node table is full"
+        say(f"Error creating node(s): {last}")
         return 1
     return 0

@@ -1,7 +1,9 @@
 """scontrol reboot, cancel_reboot and power."""
 
-from pyslurm_ng.cli.command import fail
+from pyslurm_ng.base.error_numbers import Errno
+from pyslurm_ng.cli.command import fail, say
 from pyslurm_ng.cli.control.update import update_nodes
+from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,6 +16,7 @@ _POWER = {
     ("down", "asap"): "POWER_DOWN_ASAP",
     ("down", "force"): "POWER_DOWN_FORCE",
 }
+_BAD_POWER = "Invalid power action"
 
 
 def reboot(session: "Session", words: "list[str]") -> int:
@@ -78,10 +81,17 @@ def power(session: "Session", words: "list[str]") -> int:
     how = plain[1].lower() if len(plain) > 2 else ""
     state = _POWER.get((plain[0].lower() if plain else "", how))
     if state is None or len(plain) > 3:
-        fail("Invalid power action")
+        fail(_BAD_POWER)
     if len(plain) < 2:
         fail("Missing node list. Specify ALL|<NodeList>")
-    return update_nodes(session, plain[-1], {"state": state, **settings})
+    request = {"nodes": plain[-1], "settings": {"state": state, **settings}}
+    try:
+        session.client.change("UpdateNodes", request)
+    except SlurmError as error:
+        is_no_power = error.code == Errno.ESLURM_INVALID_NODE_STATE
+        say(f"scontrol_power_nodes error: {_BAD_POWER if is_no_power else error.text}")
+        return 1
+    return 0
 
 
 ACTIONS: "dict[str, Action]" = {

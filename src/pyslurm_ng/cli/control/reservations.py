@@ -108,7 +108,7 @@ def _request(session: "Session", words: "list[str]", *, is_new: bool) -> "dict[s
         known = find_key(key, KEYS, _ALIASES)
         if known == "nodes" and len(key) < len(known):
             known = ""  # a partition's may be abbreviated, a reservation's not
-        problem = _bad_word(word, known) or _bad_sign(known, sign)
+        problem = _bad_word(word, known) or _bad_sign(known, key, sign)
         if problem:
             say(f"scontrol: error: {problem}.  {_nothing_done(is_new=is_new)}")
             return 1
@@ -128,6 +128,8 @@ def _request(session: "Session", words: "list[str]", *, is_new: bool) -> "dict[s
     if settings.get("starttime") == "":
         return _refused("Invalid time specified", is_new=is_new)
     if settings.get("endtime") == "":
+        if not is_new:
+            return _refused("Invalid time specified", is_new=False)
         del settings["endtime"]
     return {"name": name, "settings": settings}
 
@@ -140,11 +142,11 @@ def _bad_word(word: str, known: str) -> str:
     return "" if known and known != "skip" else f"Unknown parameter {word}"
 
 
-def _bad_sign(known: str, sign: str) -> str:
+def _bad_sign(known: str, typed: str, sign: str) -> str:
     """Return why a key takes no `+=` or `-=`, or ""."""
     if not sign or known not in ("corecnt", "nodecnt"):
         return ""
-    return f"The +=/-= notation is not supported when updating {known}"
+    return f"The +=/-= notation is not supported when updating {typed}"
 
 
 def _is_value(key: str, word: str, value: str, *, is_new: bool) -> bool:

@@ -84,18 +84,15 @@ def update(session: "Session", words: "list[str]") -> int:
     settings = words_to_settings(words)
     names = {entity_of(key) for key, _, _ in settings}
     # A job has a partition and a reservation, and a reservation has a partition: the first counts.
-    for entity, act in (
-        ("jobid", _update_job),
-        ("stepid", _update_step),
-        ("jobname", _update_job),
-        ("nodename", _update_node),
-    ):
+    for entity, act in (("jobid", _update_job), ("stepid", _update_step), ("jobname", _update_job)):
         if entity in names:
             return act(session, settings)
     if "reservationname" in names:
         from pyslurm_ng.cli.control import reservations
 
         return reservations.update(session, words)
+    if "nodename" in names:
+        return _update_node(session, settings)
     if "partitionname" in names:
         return _partition(session, settings, create=False)
     if "slurmctlddebug" in names:
@@ -466,16 +463,17 @@ def create(session: "Session", words: "list[str]") -> int:
     rest = words[1:] if word else words
     settings = words_to_settings(rest)
     names = {word} if word else {entity_of(key) for key, _, _ in settings}
-    if "nodename" in names:
-        from pyslurm_ng.cli.control import new_nodes
-
-        return new_nodes.create(session, words)
+    # A reservation has a partition, and `Node` of a partition is short for Nodes.
     if "reservationname" in names:
         from pyslurm_ng.cli.control import reservations
 
         return reservations.create(session, rest)
     if "partitionname" in names:
         return _partition(session, settings, create=True)
+    if "nodename" in names:
+        from pyslurm_ng.cli.control import new_nodes
+
+        return new_nodes.create(session, words)
     say(f"scontrol: error: Invalid creation entity: {words[0]}")
     return 1
 

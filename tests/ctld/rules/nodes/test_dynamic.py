@@ -90,7 +90,7 @@ def test_a_node_that_is_there_stays_as_it_is() -> None:
         ("nodename=ALL State=CLOUD", Errno.SLURM_ERROR, "Failed to parse nodeline"),
         ("nodename=DEFAULT State=CLOUD", Errno.SLURM_ERROR, "Failed to parse nodeline"),
         ("", Errno.SLURM_ERROR, "Failed to parse nodeline"),
-        ("nodename=e[1-9] State=CLOUD", Errno.ESLURM_INVALID_NODE_COUNT, "'e5', node table is"),
+        ("nodename=e[1-9] State=CLOUD", Errno.ESLURM_INVALID_NODE_COUNT, "node table is full (e5)"),
         ("nodename=e[1-999999999] State=CLOUD", Errno.SLURM_ERROR, "Failed to parse nodeline"),
     ],
 )  # fmt: skip

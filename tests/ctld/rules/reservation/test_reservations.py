@@ -47,6 +47,14 @@ def test_all_nodes_of_a_partition_are_those_it_has() -> None:
     assert named.flags == ("OVERLAP", "SPEC_NODES")
 
 
+def test_a_count_in_an_update_gives_no_partition() -> None:
+    """Nodes that are added come from the default one, as those of a new reservation."""
+    room = ReservationSite()
+    room.make(nodes="n3")
+    more = room.change(nodecnt=2)
+    assert (room.names(more), more.partition) == (["n3", "n4"], "")
+
+
 def test_counted_nodes_are_light_and_of_the_default_partition() -> None:
     """NodeCnt= takes nodes of the smallest weight; features and a partition narrow it."""
     room = ReservationSite()

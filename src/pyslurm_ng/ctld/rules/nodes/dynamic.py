@@ -79,10 +79,8 @@ def created(
         return []
     if len(known) + len(new_lines) > conf.max_node_count:
         first = new_lines[max(0, conf.max_node_count - len(known))].name
-        detail = (
-            f"Unable to add node '{first}', node table is full (MaxNodeCount={conf.max_node_count})"
-        )
-        return Reject(Errno.ESLURM_INVALID_NODE_COUNT, f"scontrol: error: {detail}")
+        detail = f"scontrol: error: Unable to add node, node table is full ({first})"
+        return Reject(Errno.ESLURM_INVALID_NODE_COUNT, detail)
     is_special_first = has_option(conf.scheduler_parameters, "spec_cores_first")
     specs = tuple(node_spec(line, is_special_first=is_special_first) for line in new_lines)
     first_id = len(cluster.nodes)

@@ -277,7 +277,8 @@ def _update(
         reservation = _with_nodes(draft, fresh)
         if isinstance(reservation, Reject):
             return reservation
-        fresh = reservation
+        # Nodes of the default partition are added as to a new reservation, but it gets no name.
+        fresh = msgspec.structs.replace(reservation, partition=fresh.partition)
     elif changes_time:
         refusal = pick.check_named(cluster, fresh, fresh.node_ids, context.calendar)
         if refusal is not None:
