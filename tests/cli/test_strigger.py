@@ -183,3 +183,9 @@ def test_several_events_are_all_named(strigger: Asked) -> None:
     assert strigger.set("-d", "-u", "-D", "-F", "-I", "-r").code == 0
     row = strigger("--get", "-N").stdout.split()
     assert row[3] == "down,up,drained,fail,idle,reconfig"
+
+
+def test_burst_buffers_belong_to_no_node(strigger: Asked) -> None:
+    """The row is as Slurm 22.05 shows it."""
+    assert strigger.set("--burst_buffer").code == 0
+    assert strigger("--get", "-N").stdout.split()[1:4] == ["other", "(null)", "burst_buffer"]

@@ -29,18 +29,18 @@ _EVENTS = (
     ("fail", "F"),
     ("idle", "I"),
     ("reconfig", "r"),
+    ("burst_buffer", ""),
     ("primary_slurmctld_resumed_operation", "A"),
     ("primary_slurmctld_acct_buffer_full", "e"),
     ("primary_slurmdbd_failure", "g"),
     ("primary_slurmdbd_resumed_operation", "G"),
 )
-# There is no second controller that could see the first one fail (ADR 0036), slurmctld does not
-# hear how slurmdbd stands with its database, and there are no burst buffers.
+# There is no second controller that could see the first one fail (ADR 0036), and slurmctld
+# does not hear how slurmdbd stands with its database.
 _REFUSED = (
     ("backup_slurmctld_assumed_control", "C"),
     ("backup_slurmctld_failure", "B"),
     ("backup_slurmctld_resumed_operation", "c"),
-    ("burst_buffer", ""),
     ("primary_database_failure", "h"),
     ("primary_database_resumed_operation", "H"),
     ("primary_slurmctld_failure", "a"),
@@ -311,13 +311,13 @@ def _kind(event: str) -> str:
     for kind in ("slurmctld", "slurmdbd"):
         if event.startswith(f"primary_{kind}"):
             return kind
-    return "node"
+    return "other" if event == "burst_buffer" else "node"
 
 
 def _line(trigger: "Row") -> str:
     """Return one row; a trigger of several events names them all."""
-    subject = str(trigger["job_id"]) if trigger["job_id"] else trigger["nodes"] or "*"
     kind, events = _resource(trigger), ",".join(trigger["events"])
+    subject = str(trigger["job_id"] or trigger["nodes"] or ("(null)" if kind == "other" else "*"))
     flags = "PERM" if trigger["is_permanent"] else ""
     return (
         f"{trigger['trigger_id']:7d} {kind:<9} {subject:>7} {events:<35} {trigger['offset_s']:6d} "

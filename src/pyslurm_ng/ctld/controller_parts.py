@@ -341,9 +341,9 @@ class ControllerParts:
         service.more["CreateStep"] = self.steps.handle
         files = FileCredentials(self.writer, self._credentials)
         service.more["AskFileCredential"] = files.handle
-        self.buffers = BurstBuffers(
-            self.writer, self.configuration.conf, self._beginning, service, self.clock, self._log
-        )
+        common = self.writer, self.configuration.conf, self._beginning, service
+        note_error = partial(self.triggers.note, "burst_buffer")
+        self.buffers = BurstBuffers(*common, self.clock, self._log, note_error)
         self.hooks = HookRunner()
         self.job_programs = JobPrograms(
             self.writer,

@@ -8,12 +8,13 @@ NODE_EVENTS = ("down", "up", "drained", "draining", "resume", "fail", "idle")
 """What happens to nodes: any, those of a list, or those of a job."""
 OWN_EVENTS = (
     "reconfig",
+    "burst_buffer",
     "primary_slurmctld_resumed_operation",
     "primary_slurmctld_acct_buffer_full",
     "primary_slurmdbd_failure",
     "primary_slurmdbd_resumed_operation",
 )
-"""What happens to the configuration, the controller and its link to accounting."""
+"""What happens to the configuration, burst buffers, the controller and its link to accounting."""
 TRIGGER_EVENTS = (*JOB_EVENTS, *NODE_EVENTS, *OWN_EVENTS)
 
 

@@ -20,6 +20,7 @@ EventName = Literal[
     "fail",
     "idle",
     "reconfig",
+    "burst_buffer",
     "primary_slurmctld_resumed_operation",
     "primary_slurmctld_acct_buffer_full",
     "primary_slurmdbd_failure",

@@ -64,10 +64,11 @@ class Scene(WriterRoom):
         self.calls = PlayedCalls()
         self.conf = parse_burst_buffer_conf("")
         self.log = LineLog()
+        self.errors: list[tuple[int, str, Outcome]] = []
         self.stages = JobBuffers(
             self.writer, self.calls, lambda: self.conf,  # type: ignore[arg-type]
             JobFiles(directory / "bb"), ScriptStore(directory / "scripts"),
-            now_us=self.now_us, log=self.log,
+            now_us=self.now_us, log=self.log, tell=lambda *error: self.errors.append(error),
         )  # fmt: skip
         self.stages.pools.pools = {"fast": Pool("fast", 4)}
         self.writer.observe(self.stages.applied)
@@ -186,7 +187,7 @@ def test_a_function_that_fails_holds_its_job_only(tmp_path: Path) -> None:
         assert scene.state(second) == S.STAGED_IN
 
     scene = played(work, tmp_path)
-    assert any("slurm_bb_setup for JobId=1" in line for line in scene.log.lines)
+    assert [error[:2] for error in scene.errors] == [(1, "slurm_bb_setup")]
 
 
 def test_a_stage_that_is_late_is_torn_down(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from pyslurm_ng.conf.burst_buffer_conf import (
     SCRIPT,
@@ -12,7 +12,7 @@ from pyslurm_ng.conf.burst_buffer_conf import (
 )
 from pyslurm_ng.conf.lexer import ConfErrors
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.ctld.burst_buffers.calls import Calls
+from pyslurm_ng.ctld.burst_buffers.calls import Calls, Outcome
 from pyslurm_ng.ctld.burst_buffers.job_buffers import JobBuffers
 from pyslurm_ng.ctld.burst_buffers.job_files import JobFiles
 from pyslurm_ng.ctld.burst_buffers.listing import show_burst_buffers
@@ -52,12 +52,17 @@ class BurstBuffers:
         service: Service,
         clock: Clock,
         log: DaemonLog,
+        on_error: Callable[[], None],
     ) -> None:
-        """Follow events and answer requests from now on; `begin` begins to call functions."""
+        """Follow events and answer requests from now on; `begin` begins to call functions.
+
+        `on_error` is called after each function of a job that has failed.
+        """
         self.is_on = conf.burst_buffer_type == LUA
         self._writer = writer
         self._clock = clock
         self._log = log
+        self._on_error = on_error
         directory = os.path.dirname(conf.path) or "."
         self._conf = parse_burst_buffer_conf("")
         self.adopt(conf)
@@ -69,6 +74,7 @@ class BurstBuffers:
             beginning.scripts,
             now_us=clock.now_us,
             log=log,
+            tell=self._tell_error,
             in_order=self._in_order,
             tasks_ahead=lambda: self._tasks_ahead,
         )
@@ -91,6 +97,13 @@ class BurstBuffers:
         except ConfErrors as problems:
             for error in problems.errors:
                 self._log.error(str(error))
+
+    def _tell_error(self, job_id: int, function: str, outcome: Outcome) -> None:
+        self._log.error(
+            f"burst_buffer/lua: {function} for JobId={job_id}: "
+            f"returned {outcome.code}: {outcome.text[:1024]}"
+        )
+        self._on_error()
 
     def _in_order(self, job_ids: Iterable[int]) -> list[int]:
         """Return jobs in the order in which they take room: those of highest priority first.

@@ -55,10 +55,15 @@ class JobBuffers:
         *,
         now_us: Callable[[], int],
         log: Log,
+        tell: Callable[[int, str, Outcome], None],
         in_order: Callable[[Iterable[int]], list[int]] = sorted,
         tasks_ahead: Callable[[], int] = lambda: USUAL_TASKS_AHEAD,
     ) -> None:
-        """Begin with nothing; `in_order` says who takes room first, `tasks_ahead` see `Room`."""
+        """Begin with nothing.
+
+        `tell` is called with job, function and outcome where one has failed, `in_order` says who
+        takes room first, `tasks_ahead` see `Room`.
+        """
         self.pools = PoolList(calls, conf, log.error, self._look_at_all)
         self._writer, self._calls = writer, calls
         self._conf = conf
@@ -66,6 +71,7 @@ class JobBuffers:
         self._now_us = now_us
         self._in_order, self._tasks_ahead = in_order, tasks_ahead
         self._log = log
+        self._tell = tell
         self._unseen: dict[int, None] = {}
         self._tasks: dict[int, tuple[int, asyncio.Task[None]]] = {}  # by job: for which state
         self._kept: set[asyncio.Task[None]] = set()
@@ -336,9 +342,3 @@ class JobBuffers:
                 tears_down=tears_down,
             )
         )  # fmt: skip
-
-    def _tell(self, job_id: int, function: str, outcome: Outcome) -> None:
-        self._log.error(
-            f"burst_buffer/lua: {function} for JobId={job_id}: "
-            f"returned {outcome.code}: {outcome.text[:1024]}"
-        )

@@ -149,7 +149,7 @@ def test_clearing() -> None:
     [
         {"program": "/" + "x" * 4096},
         {"events": []},
-        {"events": ["burst_buffer"]},
+        {"events": ["primary_database_failure"]},
         {"offset_s": 32001},
         {"nodes": "n" * 131_073},
     ],
