@@ -9,6 +9,8 @@ from pyslurm_ng.sched.frame.plan import Plan
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
+from tests.sched.eight_nodes import EIGHT_NODES, cluster_with, whole
+from tests.sched.networks import BLOCKS
 from tests.world.passes import run_pass
 
 
@@ -56,6 +58,22 @@ def test_idle_nodes_are_taken_where_those_in_use_are_not_enough() -> None:
     request = JobRequest(ntasks=2, cpus_per_task=16, nodes_min=2, nodes_max=2, constraint="gpunode")
     job_id = submit(cluster, request)
     assert plan_of(cluster, "bf_busy_nodes").planned_nodes[job_id] == (0, 1)
+
+
+def test_room_in_a_block_is_kept_where_most_nodes_are_busy() -> None:
+    """No block has all three nodes in use; block b1 has two of them, and the job gets that."""
+    cluster = cluster_with(BLOCKS)
+    for node in ("n1", "n2", "n5"):
+        submit(cluster, whole(1, node_list=node), time_limit_min=30)
+    run_pass(cluster)
+    job_id = submit(cluster, whole(4))
+    rules = policy(conf_of(EIGHT_NODES))
+    usual = Planner()(snapshot(cluster, START_US), rules)
+    assert usual.planned_nodes[job_id] == (4, 5, 6, 7)
+    rules = policy(conf_of(EIGHT_NODES + "SchedulerParameters=bf_busy_nodes\n"))
+    busy = Planner()(snapshot(cluster, START_US), rules)
+    assert busy.planned_nodes[job_id] == (0, 1, 2, 3)
+    assert busy.expected_start_us[job_id] == usual.expected_start_us[job_id]
 
 
 def test_serial_jobs_are_packed_at_the_end() -> None:

@@ -13,6 +13,7 @@ from pyslurm_ng.sched.cons_tres.node_choice import Chooser, Picker, Plain, Ways,
 from pyslurm_ng.sched.cons_tres.select import wanted_nodes
 from pyslurm_ng.sched.cons_tres.topology import (
     Layout,
+    Span,
     WantedNodes,
     unit_numbers,
     weight_groups,
@@ -25,6 +26,8 @@ from pyslurm_ng.sched.request.features import Way
 from pyslurm_ng.sched.request.need import Need
 from pyslurm_ng.sched.request.sharing import TOPO
 from pyslurm_ng.sched.timeline.shapes import Hardware
+
+_MOST_UNITS = 16  # to try for a job that cannot have all nodes in use
 
 
 def hardware_of(snapshot: Snapshot) -> Hardware:
@@ -125,7 +128,9 @@ class Nearness:
             picker.load = loads()
         terms = wanted_nodes(demand.need, picker)._replace(nodes=nodes)
         if is_later and self._plans_on_busy:
-            chosen = _busy_first(picker, fits, self._busy, terms)
+            layout = self.layout(demand)
+            units = layout.units if layout is not None else ()
+            chosen = _busy_first(picker, fits, self._busy, terms, units)
             if chosen is not None:
                 return chosen
         return picker.pick(fits, terms)
@@ -153,9 +158,27 @@ class Nearness:
         return layout is None or not layout.is_rigid
 
 
-def _busy_first(picker: Picker, fits: int, busy: int, terms: WantedNodes) -> int | None:
-    """Return as many busy nodes as the job can use and others only where these are not enough."""
+def _busy_first(
+    picker: Picker, fits: int, busy: int, terms: WantedNodes, units: Sequence[Span]
+) -> int | None:
+    """Return as many busy nodes as the job can use and others only where these are not enough.
+
+    Where the network does not let it have all of them, it gets those of the unit with the most.
+    """
     candidates = fits & (busy | terms.required)
     if candidates.bit_count() >= terms.nodes:
-        return picker.pick(candidates, terms)
-    return picker.pick(fits, terms._replace(required=candidates))
+        chosen = picker.pick(candidates, terms)
+    else:
+        chosen = picker.pick(fits, terms._replace(required=candidates))
+    if chosen is not None:
+        return chosen
+    parts = sorted(filter(None, (unit.part(candidates) for unit in units)), key=_size, reverse=True)
+    for part in parts[:_MOST_UNITS]:
+        chosen = picker.pick(fits, terms._replace(required=part | terms.required))
+        if chosen is not None:
+            return chosen
+    return None
+
+
+def _size(nodes: int) -> int:
+    return nodes.bit_count()
