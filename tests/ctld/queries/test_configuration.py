@@ -130,3 +130,9 @@ def test_programs_are_numbered_where_they_are_set() -> None:
         "PrologSlurmctld[0]": "/opt/d",
     }
     assert value_of["PrologTimeout"] == "7"
+
+
+def test_an_unknown_word_does_not_end_the_list() -> None:
+    """slurmctld starts with it and warns, as Slurm does; so `show config` must go on, too."""
+    assert values("AccountingStoreFlags=foo,job_script")["AccountingStoreFlags"] == "job_script"
+    assert values("AccountingStoreFlags=foo")["AccountingStoreFlags"] == "(null)"

@@ -217,8 +217,8 @@ def shown_value(conf: SlurmConf, key: Key) -> str:
     if key.name == "AccountingStorageEnforce":
         value = _implied_enforcement(value)
     if key.name in _IN_TABLE_ORDER:
-        order = [name for name, *_ in OPTIONS[key.name]]
-        value = sorted(value, key=lambda word: order.index(word.partition("=")[0]))
+        words = [word.partition("=")[0] for word in value]
+        value = [name for name, *_ in OPTIONS[key.name] if name in words]
     if not value and not isinstance(value, (int, bool)) and key.name in _WHEN_EMPTY:
         return _WHEN_EMPTY[key.name]
     return _plain(key, value)
