@@ -83,7 +83,7 @@ def test_mistakes_of_all_files_are_reported_together(tmp_path: Path) -> None:
 def test_neighbours_are_checked_against_the_cluster(tmp_path: Path) -> None:
     path = copy(tmp_path, GOLDEN, "")
     with (tmp_path / "topology.conf").open("a") as stream:
-        stream.write("SwitchName=x Nodes=\n")
+        stream.write('SwitchName=x Nodes=""\n')
     with (tmp_path / "gres.conf").open("a") as stream:
         stream.write("Name=gpu File=here\n")
     assert [line.partition("conf/")[2] or line for line in check(str(path))] == [
@@ -97,6 +97,11 @@ def test_the_topology_must_be_of_the_plugins_kind(tmp_path: Path) -> None:
     (tmp_path / "topology.conf").write_text("BlockName=b Nodes=n[1-4]\n")
     assert check(str(path)) == [
         f"{tmp_path}/topology.conf:1: describes a block, but TopologyPlugin=topology/tree"
+    ]
+    (tmp_path / "topology.conf").write_text("# nothing\n")
+    assert check(str(path)) == [
+        f"{tmp_path}/topology.conf: is empty, but TopologyPlugin=topology/tree; "
+        "describe the network in it, or set topology/flat"
     ]
     (tmp_path / "topology.conf").unlink()
     assert "TopologyPlugin=topology/tree needs this file" in check(str(path))[0]

@@ -48,12 +48,21 @@ def test_a_commented_backslash_continues_nothing() -> None:
 
 
 def test_quotes_keep_blanks() -> None:
-    conf = parse_text('Reason="not now, thanks" X=1\nO=a="b c",d Y=2\nEmpty="" Z=\n')
+    conf = parse_text('Reason="not now, thanks" X=1\nO=a="b c",d Y=2\nEmpty="" Z=""\n')
     assert pairs(conf) == [
         [("Reason", "not now, thanks"), ("X", "1")],
         [("O", 'a="b c",d'), ("Y", "2")],
         [("Empty", ""), ("Z", "")],
     ]
+
+
+def test_a_missing_value_is_reported() -> None:
+    """`AllowGroups=` of a template whose variable is empty must not let all groups in."""
+    conf = parse_text('A=1\nPartitionName=p AllowGroups=  # nobody\nB=""\nC=x=\n')
+    assert [str(error) for error in conf.errors] == [
+        '-:2: AllowGroups: a value is missing; an empty one is written ""'
+    ]
+    assert [line[0].value for line in conf.lines] == ["1", "", "x="]
 
 
 def test_windows_line_ends_and_a_missing_last_newline_are_fine() -> None:

@@ -291,4 +291,6 @@ def _topology_kind(path: str, conf: SlurmConf | None) -> list[ConfError]:
         return []
     content = "is empty" if kind == "flat" else f"describes a {kind}"
     problem = f"{content}, but TopologyPlugin={conf.topology_plugin}"
+    if kind == "flat":
+        problem += "; describe the network in it, or set topology/flat"
     return [ConfError(path, topology.line, "", problem)]

@@ -176,7 +176,10 @@ def _read_lines(
             _include(conf, target, path, first_line, parents, digest, cluster)
             continue
         entries = _entries(conf, stripped, path, first_line)
-        if entries:
+        if entries and not entries[-1].value and stripped[-1] == "=":
+            text = 'a value is missing; an empty one is written ""'
+            conf.errors.append(ConfError(path, first_line, entries[-1].key, text))
+        elif entries:
             conf.lines.append(entries)
             if entries[0].key.lower() == "clustername":
                 cluster[0] = entries[0].value.lower()
