@@ -76,8 +76,8 @@ def test_a_line_has_what_sbatch_takes(room: Room, capsys: pytest.CaptureFixture[
 
 
 def test_commands_are_the_lines_as_they_are(room: Room, capsys: pytest.CaptureFixture[str]) -> None:
-    """Quotes, operators and braces are the shell's; a first # may still hold options."""
-    lines = "echo it's | wc > out\n{ true; }\n#SBATCH --mem=7\ntrue\n"
+    """Quotes, operators and braces are the shell's; a comment is no job, unless it has options."""
+    lines = "echo it's | wc > out\n{ true; }\n# no job\n#SBATCH --mem=7\n #x\ntrue\n"
     assert submit(lines, "-t", "5", commands=True) == 0
     requests = controller_of(room).requests
     assert [sent.script.splitlines()[3] for sent in requests] == [

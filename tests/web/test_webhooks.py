@@ -54,6 +54,7 @@ def test_a_file_is_read(tmp_path: Path) -> None:
         (HOOK.replace("/x", "/x\\r\\nHost: z"), "http://HOST"), (HOOK + "retries = 3\n", "retries"),
         (HOOK + "event = 3\n", "event: a list"), (HOOK + 'state = ["X"]\n', "state=X"),
         (HOOK.replace('"SECRET"', '"/nowhere"'), "No such file"), (HOOK.replace("ci", ""), "name"),
+        (HOOK.replace("url", "ulr"), "ulr: name, url, secret_file, "),
     ],
 )  # fmt: skip
 def test_wrong_files_are_refused_by_name(tmp_path: Path, text: str, said: str) -> None:

@@ -59,7 +59,7 @@ def main(source: str, argv: "list[str]", are_commands: bool) -> int:
     sender = Sender(client, "stdin" if source == "-" else source)
     try:
         for number, line in _lines(fd, sender):
-            if not line.strip() or (not are_commands and line.lstrip()[:1] == b"#"):
+            if line.lstrip()[:1] in (b"", b"#") and not line.lstrip().startswith(b"#SBATCH"):
                 continue
             try:
                 sender.send(number, requests.of(line))

@@ -40,6 +40,7 @@ MOST_WAITING = 1024
 MOST_TRIES = 10
 ANSWER_S = 10.0
 LEAST_SECRET_BYTES = 16
+_OWN_KEYS = ("name", "url", "secret_file")
 _MOST_FILE_BYTES = 1 << 20
 _MOST_ANSWER_BYTES = 4096
 _MOST_HEADS = 8
@@ -100,14 +101,15 @@ def read_webhooks(path: str) -> list[Webhook]:
 
 
 def _webhook(where: str, row: dict[str, Any]) -> Webhook:
-    for key in ("name", "url", "secret_file"):
+    words = {key: value for key, value in row.items() if key not in _OWN_KEYS}
+    unknown = next((key for key in words if key not in KEYS), None)
+    if unknown is not None:
+        allowed = ", ".join((*_OWN_KEYS, *KEYS))
+        raise BadOptions(f"{where}: {unknown[:64]}: {allowed} are allowed")
+    for key in _OWN_KEYS:
         if not isinstance(row.get(key), str) or not row[key] or len(row[key]) > 2048:
             raise BadOptions(f"{where}: {key} is missing, or no text")
-    words = {key: value for key, value in row.items() if key not in ("name", "url", "secret_file")}
     for key, value in words.items():
-        if key not in KEYS:
-            raise BadOptions(f"{where}: {key[:64]}: name, url, secret_file, {', '.join(KEYS)} "
-                             "are allowed")  # fmt: skip
         if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
             raise BadOptions(f"{where}: {key}: a list of texts is expected")
     try:
