@@ -24,6 +24,14 @@ def read(line: str) -> SlurmConf:
     [
         ("SchedulerTimeSlice=2", "scheduler_time_slice", 30, "means 30"),
         ("SchedulerTimeSlice=0", "scheduler_time_slice", 30, "means 30"),
+        ("KillWait=UNLIMITED", "kill_wait", 65533, "means the most that is allowed: 65533"),
+        ("WaitTime=65535", "wait_time", 65533, "means the most that is allowed: 65533"),
+        ("SchedulerTimeSlice=INFINITE", "scheduler_time_slice", 65533, "is allowed: 65533"),
+        ("MaxArraySize=UNLIMITED", "max_array_size", 4_000_001, "is allowed: 4000001"),
+        ("HealthCheckNodeState=IDLE,x", "health_check_node_state", ("IDLE",), "x is unknown"),
+        ("HealthCheckNodeState=x", "health_check_node_state", ("ANY",), "as ANY: x is unknown"),
+        ("CpuFreqGovernors=x,OnDemand", "cpu_freq_governors",
+         ("OnDemand", "Performance", "UserSpace"), "count: a governor is unknown"),
         ("ReturnToService=3", "return_to_service", 0, "and means 0"),
         ("MaxArraySize=4000002", "max_array_size", 4_000_001, "the most that is allowed: 4000001"),
         ("SrunPortRange=60000-50000", "srun_port_range", (0, 0), "means any port"),
@@ -72,8 +80,13 @@ def test_a_key_of_the_cluster_means_what_slurm_takes_it_for(
         ("RequeueExit=1,3-5", "requeue_exit", (1, 3, 4, 5)),
         ("SuspendTime=-1", "suspend_time", INFINITE),
         ("DefMemPerCPU=UNLIMITED", "def_mem_per_cpu", 0),
+        ("PrologEpilogTimeout=65534", "prolog_epilog_timeout", 65534),
+        ("PropagateResourceLimits=RLIMIT_CORE,AS", "propagate_resource_limits", ("CORE", "AS")),
+        ("TopologyPlugin=topology/none", "topology_plugin", "topology/flat"),
+        ("PrivateData=all", "private_data", ("accounts", "events", "jobs", "nodes", "partitions",
+         "reservations", "usage", "users")),
     ],
-)
+)  # fmt: skip
 def test_a_key_within_bounds_is_not_named(line: str, attribute: str, value: object) -> None:
     conf = read(line)
     assert getattr(conf, attribute) == value
@@ -172,3 +185,30 @@ def test_minus_one_turns_the_loop_of_backfill_off_in_slurm() -> None:
     assert conf.scheduler_parameters == ("bf_interval=-1",)
     (warning,) = conf.warnings
     assert "SchedulerParameters=bf_interval has no effect" in warning
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ("PriorityCalcPeriod=0", "PriorityCalcPeriod: allowed: at least one minute"),
+        ("MCSPlugin=mcs/group", "MCSPlugin: mcs/group needs MCSParameters"),
+        ("PreemptMode=WITHIN", "PreemptMode: needs PreemptType="),
+        ("SelectTypeParameters=CR_Pack_Nodes", "SelectTypeParameters: one of CR_CPU, "),
+        ("TaskPluginParam=Sockets,Cores", "TaskPluginParam: allowed: one of None, Sockets"),
+        ("JobAcctGatherParams=UsePss,NoShared", "JobAcctGatherParams: UsePss and NoShared exclude"),
+        ("SchedulerParameters=max_script_size=600000000", "max_script_size may be 512 MB at most"),
+        ("BcastExclude=/lib,usr", "BcastExclude: 'usr' is not an absolute path"),
+    ],
+)
+def test_what_stops_slurm_stops_here(lines: str, said: str) -> None:
+    """Slurm 22.05 does not start with any of them."""
+    with pytest.raises(ConfErrors, match=said.replace("(", ".")):
+        read(lines)
+
+
+def test_usage_that_never_fades_is_named_unless_it_is_reset() -> None:
+    """Hard limits of months: what was used counts in full until then."""
+    reset = "PriorityUsageResetPeriod=MONTHLY"
+    assert read(f"PriorityDecayHalfLife=0\n{reset}").warnings == ()
+    (warning,) = read("PriorityDecayHalfLife=0").warnings
+    assert "usage only grows" in warning

@@ -265,7 +265,7 @@ def test_a_file_with_ten_errors_prints_ten_lines(tmp_path: Path) -> None:
     path.write_text(
         "ClusterName=c\nSlurmctldHost=ctl\nBogus=1\nKillWait=x\nSlurmctldPort=0\nJobRequeue=2\n"
         "NodeName=n[1-2] CPUs=x\nNodeName=m1 State=ODD\nNodeName=ok\nPartitionName=p Nodes=no\n"
-        "PartitionName=p\nPrivateData=all\njust words\nPartitionName=q MaxTime=never\n"
+        "PartitionName=p\nPrivateData=al\njust words\nPartitionName=q MaxTime=never\n"
     )
     with pytest.raises(ConfErrors) as caught:
         load_slurm_conf(str(path))

@@ -17,6 +17,8 @@ _NEW_WORDS = {
     ("slurm.conf", "debugflags", "heterojobs"): "Hetjob",
     ("slurm.conf", "debugflags", "jobcontainer"): "Namespace",
     ("slurm.conf", "debugflags", "powersave"): "Power",
+    ("slurm.conf", "enforcepartlimits", "0"): "NO",
+    ("slurm.conf", "enforcepartlimits", "1"): "ANY",
     ("slurm.conf", "jobacctgatherparams", "noovermemorykill"): "",
     ("slurm.conf", "jobcomptype", "jobcomp/filesacctout"): "none",
     ("slurm.conf", "jobcomptype", "jobcomp/slurmdbd"): "none",

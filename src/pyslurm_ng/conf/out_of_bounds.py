@@ -50,6 +50,25 @@ def _array_size(value: str) -> _Meant | None:
     return _Meant(str(_MOST_ARRAY_SIZE), f"means the most that is allowed: {_MOST_ARRAY_SIZE}")
 
 
+def _the_most(key: Key) -> Callable[[str], _Meant | None]:
+    """Return a rule for numbers above all that count: Slurm takes UNLIMITED for the greatest."""
+    most = min(key.high, _MOST_16_BITS - 2) if key.high <= _MOST_16_BITS else key.high
+
+    def rule(value: str) -> _Meant | None:
+        number = whole_number(value)
+        is_marker = number is not None and most < number <= _MOST_16_BITS
+        if value == key.default or (not is_marker and value.lower() not in _UNLIMITED):
+            return None
+        return _Meant(str(most), f"means the most that is allowed: {most}")
+
+    return rule
+
+
+def _first_of(*rules: Callable[[str], _Meant | None]) -> Callable[[str], _Meant | None]:
+    """Return the first of some rules that has something to say."""
+    return lambda value: next(filter(None, (rule(value) for rule in rules)), None)
+
+
 def _return_to_service(value: str) -> _Meant | None:
     number = whole_number(value)
     if number is None or not _MOST_RETURN < number <= _MOST_16_BITS:
@@ -124,6 +143,21 @@ def _default_frequency(value: str) -> _Meant | None:
     return _Meant("", "is ignored: it is neither a frequency in kHz nor a governor")
 
 
+def _governors(value: str) -> _Meant | None:
+    (key,) = (key for key in PARAMETERS if key.name == "CpuFreqGovernors")
+    known = {choice.lower() for choice in key.choices}
+    if {word.strip().lower() for word in value.split(",") if word.strip()} <= known:
+        return None
+    return _Meant(key.default, f"is ignored, and {key.default} count: a governor is unknown")
+
+
+def _health_states(value: str) -> _Meant | None:
+    meant = _known_of(PARAMETERS, "HealthCheckNodeState")(value)
+    if meant is None or meant.value:
+        return meant
+    return _Meant("ANY", meant.said.replace("as none", "as ANY", 1))
+
+
 def _private_data(value: str) -> _Meant | None:
     """Leave out what slurm.conf alone hides. A misspelt word must not show what is private."""
     words = [word.strip() for word in value.split(",") if word.strip()]
@@ -142,7 +176,21 @@ _MOST_EXIT_CODE = 255
 _SIZES_OF_NODES = (
     "boards", "corespersocket", "cpus", "procs", "sockets", "socketsperboard", "threadspercore",
 )  # fmt: skip
+_UNLIMITED = ("unlimited", "infinite")
+_NUMBERS = ("int", "seconds", "minutes", "rate", "microseconds")
+# Numbers in which UNLIMITED says nothing, and those with a meaning for each.
+_COUNTED = ("DefCpuPerGPU", "FirstJobId", "MaxNodeCount", "PropagatePrioProcess",
+            "ReturnToService", "SlurmSchedLogLevel")  # fmt: skip
+_MOST = {
+    key.name.lower(): _the_most(key)
+    for key in PARAMETERS
+    if key.kind in _NUMBERS
+    and not key.infinite
+    and not key.name.endswith("Port")
+    and key.name not in _COUNTED
+}
 _RULES = {
+    **{("slurm.conf", name): rule for name, rule in _MOST.items()},
     **{
         ("slurm.conf", name.lower()): _right_words(name)
         for name in (
@@ -155,11 +203,13 @@ _RULES = {
         )
     },
     ("slurm.conf", "cpufreqdef"): _default_frequency,
-    ("slurm.conf", "maxarraysize"): _array_size,
+    ("slurm.conf", "cpufreqgovernors"): _governors,
+    ("slurm.conf", "healthchecknodestate"): _health_states,
+    ("slurm.conf", "maxarraysize"): _first_of(_array_size, _MOST["maxarraysize"]),
     ("slurm.conf", "requeueexit"): _exit_codes,
     ("slurm.conf", "requeueexithold"): _exit_codes,
     ("slurm.conf", "returntoservice"): _return_to_service,
-    ("slurm.conf", "schedulertimeslice"): _time_slice,
+    ("slurm.conf", "schedulertimeslice"): _first_of(_time_slice, _MOST["schedulertimeslice"]),
     ("slurm.conf", "srunportrange"): _srun_ports,
     ("slurm.conf", "logtimeformat"): _known_of(PARAMETERS, "LogTimeFormat"),
     ("slurmdbd.conf", "logtimeformat"): _known_of(SLURMDBD, "LogTimeFormat"),

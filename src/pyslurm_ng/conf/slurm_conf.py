@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pyslurm_ng.base.address import host_and_port
-from pyslurm_ng.base.numbers import NO_VAL
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL
 from pyslurm_ng.base.tres import BUILTIN_TRES, TresError, tres_name
 from pyslurm_ng.base.units import plural
 from pyslurm_ng.conf.effects.effect import gaps
@@ -37,7 +37,14 @@ from pyslurm_ng.conf.tables.key import ControllerHost, Key
 from pyslurm_ng.conf.tables.keys import PARAMETERS, POWERACTION
 from pyslurm_ng.conf.tables.records import SlurmParameters
 from pyslurm_ng.conf.toml_text import read_toml
-from pyslurm_ng.conf.values import BadValue, convert, near_option, option_text, unknown_options
+from pyslurm_ng.conf.values import (
+    BadValue,
+    convert,
+    near_option,
+    option_int,
+    option_text,
+    unknown_options,
+)
 
 __all__ = [
     "PARAMETER_TABLE",
@@ -308,7 +315,9 @@ def _only_backfill(
     return warnings
 
 
+_CONS = ("select/cons_tres", "select/cons_res")
 _SHARING = ("YES", "FORCE")
+_MOST_OF_SCRIPT = 512 << 20  # as Slurm has it, of max_script_size
 
 
 def _own_licenses(
@@ -446,6 +455,14 @@ def _check(
     if not broken & {"preempttype", "preemptmode"}:
         _check_preemption(values, fail)
     _check_select(values, fail)
+    if values["priority_calc_period"] in (0, INFINITE):
+        fail("PriorityCalcPeriod", "allowed: at least one minute")
+    never_resets = values["priority_usage_reset_period"] == "NONE"
+    if not values["priority_decay_half_life"] and never_resets:
+        entry = given_entries["PriorityDecayHalfLife"]
+        text.warn(entry, "without PriorityUsageResetPeriod usage only grows; Slurm does not start")
+    _check_mcs(values, fail)
+    _check_exclusive_words(values, fail)
     flags = set(values["prolog_flags"])
     if "NoHold" in flags and flags & {"Contain", "X11"}:
         fail("PrologFlags", "NoHold cannot be combined with Contain or X11")
@@ -453,6 +470,11 @@ def _check(
     fence = option_text(values["slurmctld_parameters"], "fence_program")
     if fence is not None and not fence.startswith("/"):
         fail("SlurmctldParameters", f"fence_program={fence} is not an absolute path")
+    if option_int(values["scheduler_parameters"], "max_script_size", 0) > _MOST_OF_SCRIPT:
+        fail("SchedulerParameters", "max_script_size may be 512 MB at most")
+    for path in values["bcast_exclude"]:
+        if not path.startswith("/"):
+            fail("BcastExclude", f"'{path}' is not an absolute path")
     _check_completions(values["job_comp_type"], values["job_comp_loc"], fail)
     _check_controller_port(values, nodes, fail)
     for word in values["accounting_storage_external_host"]:
@@ -481,10 +503,25 @@ def _check_preemption(values: dict[str, Any], fail: Callable[[str, str], None]) 
     if values["preempt_type"] and not acting_modes:
         kind = values["preempt_type"]
         fail("PreemptType", f"{kind} needs PreemptMode=CANCEL, REQUEUE or SUSPEND")
-    if acting_modes and not values["preempt_type"]:
+    if (acting_modes or modes & {"PRIORITY", "WITHIN"}) and not values["preempt_type"]:
         fail("PreemptMode", "needs PreemptType=preempt/qos or preempt/partition_prio")
     if "SUSPEND" in modes and "GANG" not in modes:
         fail("PreemptMode", "SUSPEND needs GANG too")
+
+
+def _check_exclusive_words(values: dict[str, Any], fail: Callable[[str, str], None]) -> None:
+    """Check lists of which some words exclude each other."""
+    units = set(values["task_plugin_param"]) & {"None", "Sockets", "Cores", "Threads"}
+    if len(units) > 1:
+        fail("TaskPluginParam", "allowed: one of None, Sockets, Cores and Threads")
+    if {"UsePss", "NoShared"} <= set(values["job_acct_gather_params"]):
+        fail("JobAcctGatherParams", "UsePss and NoShared exclude each other")
+
+
+def _check_mcs(values: dict[str, Any], fail: Callable[[str, str], None]) -> None:
+    """Check that MCSPlugin has what it needs."""
+    if values["mcs_plugin"] == "mcs/group" and not values["mcs_parameters"]:
+        fail("MCSPlugin", "mcs/group needs MCSParameters with names of groups")
 
 
 def _check_select(values: dict[str, Any], fail: Callable[[str, str], None]) -> None:
@@ -493,6 +530,8 @@ def _check_select(values: dict[str, Any], fail: Callable[[str, str], None]) -> N
     chosen = [word for word in values["select_type_parameters"] if word in units]
     if len(chosen) > 1:
         fail("SelectTypeParameters", f"allowed: only one of {', '.join(sorted(units))}")
+    if values["select_type_parameters"] and not chosen and values["select_type"] in _CONS:
+        fail("SelectTypeParameters", f"one of {', '.join(sorted(units))} is missing")
     if values["select_type"] == "select/linear" and not set(chosen) <= {"CR_Memory"}:
         # The default belongs to cons_tres; linear allocates whole nodes.
         values["select_type_parameters"] = tuple(

@@ -207,13 +207,13 @@ _NEEDED_PLUGINS = ("AuthType", "CredType", "ProctrackType", "SchedulerType", "Se
 
 
 def _plugin(key: Key, text: str) -> str:
+    text = _PLUGIN_ALIASES.get((key.name, text.lower()), text)
     is_needed = key.name in _NEEDED_PLUGINS
     if not is_needed and (_is_none(text) or text.lower().endswith("/none")):
         return ""
     if not key.choices:
         return text
-    word = _PLUGIN_ALIASES.get((key.name, text.lower()), text)
-    word = word.removeprefix(_PLUGIN_TYPES.get(key.name, ""))
+    word = text.removeprefix(_PLUGIN_TYPES.get(key.name, ""))
     for choice in key.choices:
         if word.lower() in (choice.lower(), choice.partition("/")[2].lower()):
             return choice
@@ -231,7 +231,9 @@ _REMOVED_PLUGINS = {
 
 
 _PLUGIN_ALIASES = {
+    ("TopologyPlugin", "none"): "topology/flat",
     ("TopologyPlugin", "topology/default"): "topology/flat",
+    ("TopologyPlugin", "topology/none"): "topology/flat",
     ("SelectType", "select/cons_res"): "select/cons_tres",
     ("JobContainerType", "job_container/tmpfs"): "namespace/tmpfs",
     ("NamespaceType", "job_container/tmpfs"): "namespace/tmpfs",
@@ -292,7 +294,7 @@ def _minutes(key: Key, text: str) -> int:
 
 
 def _duration(key: Key, text: str) -> int:
-    if text == "-1" and key.default == "-1":
+    if key.default == "-1" and text.lower() in ("-1", *_UNLIMITED):
         return NO_VAL
     try:
         return parse_time_limit_s(text)
@@ -349,6 +351,8 @@ def _list(key: Key, text: str) -> tuple[str, ...]:
     if _is_none(text) and "none" not in (choice.lower() for choice in key.choices):
         return ()
     known = {choice.lower(): choice for choice in key.choices}
+    if key.name.startswith("PropagateResourceLimits"):
+        words = tuple(word.upper().removeprefix("RLIMIT_") for word in words)
     chosen = []
     for word in words:
         choice = known.get(word.lower())
@@ -362,6 +366,8 @@ def _options(key: Key, text: str) -> tuple[str, ...]:
     if _is_none(text) and key.name != "TaskPluginParam":
         return ()
     known = {name.lower(): (name, kind, low, high) for name, kind, low, high in OPTIONS[key.name]}
+    if key.name == "PrivateData" and "all" in map(str.lower, _words(text)):
+        return tuple(name for name, *_ in OPTIONS[key.name])
     words = []
     for word in _words(text):
         name, equals, value = word.partition("=")

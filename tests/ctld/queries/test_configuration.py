@@ -136,3 +136,17 @@ def test_an_unknown_word_does_not_end_the_list() -> None:
     """slurmctld starts with it and warns, as Slurm does; so `show config` must go on, too."""
     assert values("AccountingStoreFlags=foo,job_script")["AccountingStoreFlags"] == "job_script"
     assert values("AccountingStoreFlags=foo")["AccountingStoreFlags"] == "(null)"
+
+
+def test_implied_words_are_shown() -> None:
+    """As Slurm does: what is in force, not what is written."""
+    shown_values = values(
+        "PrologFlags=X11\nPriorityFlags=foo,DEPTH_OBLIVIOUS\nHealthCheckNodeState=CYCLE\n"
+        "AccountingStorageEnforce=wckeys\nPreemptExemptTime=UNLIMITED\n"
+    )
+    assert shown_values["PrologFlags"] == "Alloc,Contain,X11"
+    assert shown_values["PriorityFlags"] == "DEPTH_OBLIVIOUS,NO_FAIR_TREE"
+    assert shown_values["HealthCheckNodeState"] == "CYCLE,ANY"
+    assert shown_values["TrackWCKey"] == "yes"
+    assert shown_values["PreemptExemptTime"] == "00:00:00"
+    assert values("HealthCheckNodeState=CYCLE,IDLE")["HealthCheckNodeState"] == "CYCLE,IDLE"

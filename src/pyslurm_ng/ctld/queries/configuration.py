@@ -73,7 +73,16 @@ _PROGRAMS = ("Epilog", "EpilogSlurmctld", "Prolog", "PrologSlurmctld")
 _OWN_TIMEOUTS = ("EpilogTimeout", "PrologTimeout")
 _AS_DIGIT = ("JobFileAppend", "JobRequeue", "KillOnBadExit", "GroupUpdateForce")
 # Flags that print in Slurm's order, not in the file's.
-_IN_TABLE_ORDER = ("AccountingStorageEnforce", "AccountingStoreFlags", "PrivateData")
+_IN_TABLE_ORDER = (
+    "AccountingStorageEnforce", "AccountingStoreFlags", "PriorityFlags", "PrivateData",
+    "PrologFlags",
+)  # fmt: skip
+# Words that one of them implies.
+_IMPLIED: dict[str, dict[str, tuple[str, ...]]] = {
+    "HealthCheckNodeState": {"CYCLE": ("ANY",)},
+    "PriorityFlags": {"DEPTH_OBLIVIOUS": ("NO_FAIR_TREE",)},
+    "PrologFlags": {"Contain": ("Alloc",), "NoHold": ("Alloc",), "X11": ("Alloc", "Contain")},
+}
 _GATHERS = {
     "acct_gather_energy/ipmi": "EnergyIPMI",
     "acct_gather_interconnect/ofed": "InfinibandOFED",
@@ -216,6 +225,10 @@ def shown_value(conf: SlurmConf, key: Key) -> str:
         return ",".join(word.upper() for word in value) or "NONE"
     if key.name == "AccountingStorageEnforce":
         value = _implied_enforcement(value)
+    if key.name in _IMPLIED:
+        value = _with_implied(value, _IMPLIED[key.name])
+    if key.name == "TrackWCKey":  # as in `_implied_enforcement`
+        value = value or not {"all", "wckeys"}.isdisjoint(conf.accounting_storage_enforce)
     if key.name in _IN_TABLE_ORDER:
         words = [word.partition("=")[0] for word in value]
         value = [name for name, *_ in OPTIONS[key.name] if name in words]
@@ -236,6 +249,14 @@ def _implied_enforcement(words: tuple[str, ...]) -> tuple[str, ...]:
     if full & {"limits", "qos", "wckeys"}:
         full.add("associations")
     return tuple(full)
+
+
+def _with_implied(words: tuple[str, ...], implied: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Add the words that others imply, behind them; a CYCLE of some states implies none."""
+    if "CYCLE" in words and len(words) > 1:
+        return words
+    more = [new for word in words for new in implied.get(word, ()) if new not in words]
+    return (*words, *dict.fromkeys(more))
 
 
 def _plain(key: Key, value: Any) -> str:
