@@ -8,6 +8,11 @@ import shlex
 import msgspec
 import pytest
 
+from pyslurm_ng.base.numbers import (
+    NODE_FLAG_DRAIN,
+    NODE_FLAG_MAINTENANCE,
+    NODE_FLAG_RESERVED,
+)
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.states import NodeState
 from tests.cli.reference_cluster import ReferenceCluster, at, cases, queue
@@ -256,3 +261,16 @@ def test_a_long_list_has_its_own_format(words: str, monkeypatch: pytest.MonkeyPa
         "Please remove one and retry.\n"
     )
     assert (printed.stdout, printed.stderr, printed.code) == ("", text, 1)
+
+
+def test_states_beside_the_base_state_sort_above_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Slurm 22.05: maintenance above drained nodes, and those above mixed ones."""
+    reference = queue()
+    flags = (NODE_FLAG_RESERVED | NODE_FLAG_MAINTENANCE, NODE_FLAG_DRAIN)
+    for node_id, bits in zip((1, 2), flags, strict=True):
+        fields: dict[str, object] = {"flags": bits}
+        reference.apply([ev.NodeUpdated(at("12:08:10"), (node_id,), fields)])
+    words = ["sinfo", "-h", "-p", "main", "-o", "%t %N"]
+    printed = run_command(monkeypatch, reference, "alice", words)
+    nodes = [line.split()[1] for line in printed.stdout.splitlines()]
+    assert nodes == ["n2", "n3", "n[1,4]"]

@@ -5,7 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from pyslurm_ng.base.numbers import INFINITE, REQ_REBOOT
+from pyslurm_ng.base.numbers import (
+    INFINITE,
+    JOB_FLAG_REQUEUE_HOLD,
+    REQ_CONTIGUOUS,
+    REQ_REBOOT,
+)
 from pyslurm_ng.cli.command import Table
 from pyslurm_ng.cli.listing.job_columns import ELAPSED, FIELDS, Context, eligible_us
 from pyslurm_ng.cli.listing.job_order import UNSORTABLE, node_order, sort_jobs
@@ -397,3 +402,50 @@ def test_the_end_of_a_job_without_a_limit() -> None:
     end = FIELDS["endtime"][3]
     cells = end(context, *columns, limits, [0] * 4)
     assert cells[:3] == ["NONE", "NONE", "N/A"] and cells[3] not in ("NONE", "N/A")
+
+
+def test_moments_and_marks_sort_by_what_is_shown() -> None:
+    """The record fields behind a column sort as the column does; unknown ends come first."""
+    ends = (
+        "job_id state start_us expected_start_us end_us time_limit_min suspended_us request_flags "
+        "mem_per_cpu_mib mem_per_node_mib flags"
+    ).split()
+    rows = [
+        (1, 1, 9_000_000, 0, 0, 9, 0, REQ_REBOOT, 0, 500, 0),
+        (2, 1, 8_000_000, 0, 99_000_000, 9, 0, REQ_CONTIGUOUS, 700, 0, 0),
+        (3, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0),
+        (4, 0, 0, 5_000_000, 0, 1, 0, REQ_REBOOT, 600, 0, JOB_FLAG_REQUEUE_HOLD),
+    ]
+    table = Table(ends, b"".join(map(msgspec.msgpack.encode, rows)), ends)
+    for name, ids in (
+        ("endtime", [3, 4, 2, 1]),
+        ("contiguous", [1, 3, 4, 2]),
+        ("minmemory", [3, 1, 4, 2]),
+        ("statecompact", [3, 4, 1, 2]),
+    ):
+        sort_jobs(table, [(name, False)], 100_000_000)
+        assert (name, [row[0] for row in table.rows]) == (name, ids)
+
+
+def test_lists_of_tasks_are_whole_where_their_length_is_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """SLURM_BITSTR_LEN says how long they may be, not the column where it is right-aligned."""
+    words = ["squeue", "-h", "-j", "27", "-o", "%.6i|%6i|%.2K"]
+    printed = run_command(monkeypatch, queue(), "alice", words)
+    assert printed.stdout == "27_[0-|27_[0-|0-\n"
+    monkeypatch.setenv("SLURM_BITSTR_LEN", "0")
+    printed = run_command(monkeypatch, queue(), "alice", words)
+    assert printed.stdout == "27_[0-9%2]|27_[0-|0-\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "steps"),
+    [("STEPB", ["21.1"]), ("sim", ["21.0", "21.1", "21.batch"]), ("nosuch", [])],
+)
+def test_steps_are_chosen_by_their_names_or_their_jobs(
+    name: str, steps: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`squeue -s -n NAME`: "jobs or job steps having one of the specified names"."""
+    words = ["squeue", "-s", "-h", "-o", "%i", "-S", "i", "-n", name]
+    assert run_command(monkeypatch, queue(), "root", words).stdout.split() == steps

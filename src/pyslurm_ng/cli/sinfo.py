@@ -4,10 +4,11 @@ import os
 
 from pyslurm_ng.base.numbers import (
     NODE_DOWN,
-    NODE_FLAG_COMPLETING,
     NODE_FLAG_DRAIN,
+    NODE_FLAG_DYNAMIC_NORM,
     NODE_FLAG_FAIL,
     NODE_FLAG_NOT_RESPONDING,
+    NODE_FLAG_PLANNED,
     NODE_FUTURE,
     SECOND_US,
     SHOW_ALL,
@@ -443,15 +444,18 @@ def group_nodes(
 
 # Sorting --------------------------------------------------------------------------------------
 
-_BELOW_PLANNED = NODE_FLAG_DRAIN | NODE_FLAG_FAIL | NODE_FLAG_COMPLETING
+_UNRANKED = NODE_FLAG_PLANNED | NODE_FLAG_DYNAMIC_NORM
 
 
 def _state_rank(group: Group) -> int:
-    """Return the number by which states sort: the base state, draining and failing above."""
+    """Return the number by which states sort: the base state, and above it what is beside it.
+
+    So nodes that are reserved, drained or in maintenance stand apart from the others.
+    """
     if not group.nodes:
         return -1
     node = group.nodes[0]
-    return int(node["state"] + (node["flags"] & _BELOW_PLANNED))
+    return int(node["state"] | (node["flags"] & ~_UNRANKED))
 
 
 def _sort_letters(options: "dict[str, str]") -> "list[tuple[str, bool]]":

@@ -1,7 +1,14 @@
 """The order in which squeue lists jobs and steps."""
 
-from pyslurm_ng.base.numbers import INFINITE, NO_VAL, SECOND_US
-from pyslurm_ng.cli.listing.job_columns import ELAPSED, FIELDS, elapsed_s
+from pyslurm_ng.base.numbers import (
+    INFINITE,
+    JOB_FLAG_REQUEUE_HOLD,
+    NO_VAL,
+    REQ_CONTIGUOUS,
+    SECOND_US,
+)
+from pyslurm_ng.cli.listing.job_columns import ELAPSED, FIELDS, START, elapsed_s
+from pyslurm_ng.data_parser.job_values import end_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +37,25 @@ def _time_left(row: "Row", now_us: int) -> int:
 def _start(row: "Row", now_us: int) -> int:
     planned, started = row
     return (started or planned or _LAST) // SECOND_US
+
+
+def _end(row: "Row", now_us: int) -> int:
+    state, started, planned, ended, limit_min, pause = row
+    return end_of(started if state else planned, ended, limit_min, pause) // SECOND_US
+
+
+def _shown_state(row: "Row", now_us: int) -> "tuple[int, int]":
+    state, flags = row
+    return state, flags & ~JOB_FLAG_REQUEUE_HOLD  # shown as a reason, not as a state
+
+
+def _contiguous(row: "Row", now_us: int) -> bool:
+    return bool(row[0] & REQ_CONTIGUOUS)
+
+
+def _memory(row: "Row", now_us: int) -> int:
+    per_cpu, per_node = row
+    return per_cpu or per_node
 
 
 def _array_job(row: "Row", now_us: int) -> "tuple[int, int]":
@@ -62,13 +88,16 @@ _MEANINGS: "dict[str, tuple[tuple[str, ...], Callable[[Row, int], Any]]]" = {
     "timeused": (ELAPSED, _time_used),
     "timeleft": (("time_limit_min", *ELAPSED), _time_left),
     "starttime": (("expected_start_us", "start_us"), _start),
+    "endtime": ((*START, "end_us", "time_limit_min", "suspended_us"), _end),
+    "state": (("state", "flags"), _shown_state),
+    "statecompact": (("state", "flags"), _shown_state),
+    "contiguous": (("request_flags",), _contiguous),
+    "minmemory": (FIELDS["minmemory"][2], _memory),
     "submittime": (("submit_us",), _second),
     "nodelist": (("nodes",), _first_node),
 }
 _FIELDS = {
     "jobid": ("job_id",),
-    "state": ("state", "flags"),
-    "statecompact": ("state", "flags"),
     "priority": ("priority",),
     "prioritylong": ("priority",),
 }

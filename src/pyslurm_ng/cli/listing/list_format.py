@@ -64,12 +64,14 @@ class Format:
     def with_whole_cells(self, cells: "list[Sequence[str | int]]") -> bytes:
         """Return the lines of jobs or steps: no time and no node list is cut at its left column.
 
-        As in Slurm: `%.10M` of a job that has run for ten days shows all eleven characters.
+        As in Slurm: `%.10M` of a job that has run for ten days shows all eleven characters. With
+        SLURM_BITSTR_LEN in the environment, ids with lists of tasks are not cut either.
         """
+        never_cut = _NEVER_CUT | {"jobarrayid"} if "SLURM_BITSTR_LEN" in os.environ else _NEVER_CUT
         widths = [column.width for column in self.columns]
         for index, column in enumerate(self.columns):
             width = column.width
-            if not width or not column.right or column.key not in _NEVER_CUT:
+            if not width or not column.right or column.key not in never_cut:
                 continue
             if max(map(len, map(str, cells[index]))) > width:
                 cells[index] = [_whole(str(cell), width) for cell in cells[index]]

@@ -7,7 +7,7 @@ from heapq import nsmallest
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.hostlist import fold_numbers
@@ -464,8 +464,10 @@ def show_steps(
     caller: Caller,
     now_us: int,
 ) -> Records | Reject:
-    """Return the records of running steps."""
-    test = job_filter.agrees(cluster, request.filter, now_us)
+    """Return the records of running steps; a name may be that of the step or of its job."""
+    names = frozenset(name.lower() for name in request.filter.names)
+    of_any_name = replace(request.filter, names=[])
+    test = job_filter.agrees(cluster, of_any_name, now_us)
     if isinstance(test, Reject):
         return test
     audience = Audience(cluster, conf, caller, show_all=bool(request.flags & SHOW_ALL))
@@ -489,6 +491,8 @@ def show_steps(
             continue
         for step in _steps_in_order(job):
             if -1 not in step_ids and step.step_id not in step_ids:
+                continue
+            if names and names.isdisjoint((step.name.lower(), job.request.name.lower())):
                 continue
             if on_nodes and not any(alloc.node_id in on_nodes for alloc in step.nodes):
                 continue

@@ -89,6 +89,7 @@ def test_a_special_exit_is_shown_as_such() -> None:
     ):
         event = requeued(job, int(flags), START_US, RequeueRules())
         assert (event.flags, event.priority, event.reason) == (kept, 0, Reason.JobHeldUser)
+        assert event.reason_text == "job requeued in held state"
 
 
 def test_an_array_that_is_over_runs_again_as_a_whole() -> None:

@@ -19,6 +19,7 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobFlag, JobState, Reason
 
+_HELD = "job requeued in held state"
 _MOST_DOUBLINGS = 5
 _FAILED = (JobState.FAILED, JobState.OUT_OF_MEMORY)
 
@@ -99,7 +100,7 @@ def requeued(
     if kept and failures:
         return event_of(reason=Reason.JobHeldAdmin, reason_text="launch failed requeued held")
     if kept:
-        return event_of(reason=Reason.JobHeldUser, flags=kept)
+        return event_of(reason=Reason.JobHeldUser, flags=kept, reason_text=_HELD)
     if job.priority == 0 and job.nodes:
         return event_of(reason=hold_reason(job) or Reason.JobHeldUser)
     if flags & JobFlag.EXPEDITING:
