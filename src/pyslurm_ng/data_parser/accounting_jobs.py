@@ -341,6 +341,10 @@ def _expanded_path(name: str, work_dir: str, start_us: int, *names: "Any") -> st
 # Steps ----------------------------------------------------------------------------------------
 
 
+def _state_of_step(state: str, state_of_job: str) -> str:
+    return state_of_job if (state, state_of_job) == ("RUNNING", "SUSPENDED") else state
+
+
 def _step(now_us: int, ids: "dict[str, int]") -> "Shape":
     """Return the shape of a step, in the order of Slurm's fields."""
     return {
@@ -368,7 +372,7 @@ def _step(now_us: int, ids: "dict[str, int]") -> "Shape":
         "tasks": {"count": count("tasks")},
         "CPU": value(_frequency, "step_id"),
         "kill_request_user": word(_killer, "kill_uid"),
-        "state": [text("state")],
+        "state": [word(_state_of_step, "state", _OF_JOB + "state")],
         "statistics": {
             "CPU": {"actual_frequency": count("cpu_frequency_khz")},
             "energy": {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -316,6 +317,10 @@ def test_truncated_times_of_a_job_that_never_started(
         ("-o jobname%-8,state%4", "steps    COM+ "),
         ("-p -o jobid,jobname", "2|steps|"),
         ("-P --delimiter=; -o jobid,jobname", "2;steps"),
+        ("-P -p -o jobid,jobname", "2|steps|"),
+        ("-p -P -o jobid,jobname", "2|steps"),
+        ("-P -o jobid -j 2.0", "2"),
+        ("-P -o jobid -S 1969-01-01", "2"),
         ("-b", "2             COMPLETED      0:0 "),
         ("-b -P -o jobname", "steps|2|COMPLETED|0:0"),
         ("-S '' -E '' -o jobid%3", "  2 "),
@@ -419,6 +424,7 @@ def test_environment(sacct: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
         ("-f /nope", "/nope is not a valid file\n"),
         ("two words", "sacct: error: Unknown arguments:\nsacct: error:  two\nsacct: error:  words"),
         ("-o jobid%x", 'sacct: error: Invalid field requested: "jobid%x"'),
+        ("-o %5", 'sacct: error: Invalid field requested: "%5"'),
         ("-o jobid%99999", "sacct: error: --format=jobid%99999: a width is at most 10000\n"),
         ("-i x", 'sacct: error: Invalid numeric value "x" for requested node range.'),
         ("-K soon", "sacct: fatal: Invalid time limit specification\n"),
@@ -440,6 +446,23 @@ def test_widths_of_columns(sacct: Commands) -> None:
     printed = sacct.run("sacct", "-X", "-j", "1", "-o", "jobid%4,state%0,jobid%-2")
     assert printed.stdout == "JobI  Jo \n----  -- \n   1  1  \n"
     assert sacct.run(*show, "-P", "-o", "jobid%4,state%0").stdout == "1|TIMEOUT\n"
+
+
+def test_steps_are_suspended_with_their_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As the job's own line, and in documents, too; a step that is over keeps how it ended."""
+    over = step(2, 0, "over", RUN + SECOND, 0, 3, on(4))
+    runs = ev.StepCreated(RUN, 2, Step(1, "runs", 1001, 1, 1, (on(4),), RUN))
+    events = [[configured(T)], [submitted(T, 2)], started(RUN, 2, on(4)), over, [runs],
+              [ev.JobSuspended(RUN + 9 * SECOND, 2, 1)]]  # fmt: skip
+    with serving_story(tmp_path, iter(events)) as served:
+        suspended = Commands(served.conf_path, monkeypatch, capfd)
+        lines = suspended.run("sacct", "-n", "-P", "-j", "2", "-o", "jobid,state").stdout
+        document = json.loads(suspended.run("sacct", "-j", "2", "--json").stdout)
+    assert {"2|SUSPENDED", "2.0|COMPLETED", "2.1|SUSPENDED"} < set(lines.split())
+    states = [made["state"] for made in document["jobs"][0]["steps"]]
+    assert sorted(states) == [["COMPLETED"], ["SUSPENDED"], ["SUSPENDED"]]
 
 
 def test_accounting_switched_off(

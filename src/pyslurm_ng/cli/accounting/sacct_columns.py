@@ -171,6 +171,13 @@ def state_text(row: "Row") -> str:
     return str(row["state"])
 
 
+def step_state_text(step: "Row", job: "Row") -> str:
+    """Return the state of a step; one that ran on is suspended with its job."""
+    if job["state"] == "SUSPENDED" and step["state"] == "RUNNING":
+        return "SUSPENDED"
+    return state_text(step)
+
+
 def _cpus(job: "Row") -> int:
     return int(job["cpus_allocated"] or job["cpus_requested"])
 
@@ -316,7 +323,7 @@ _add("JobID", _ID, lambda job, _: task_text(job), ("step_id",),
 _add("JobIDRaw", ("job_id",), lambda job, _: job["job_id"], ("step_id",),
      lambda step, job, _: f"{job['job_id']}.{step_name(step['step_id'])}")  # fmt: skip
 _add("State", ("state", "kill_uid"), lambda job, _: state_text(job), ("state", "kill_uid"),
-     lambda step, job, _: state_text(step))  # fmt: skip
+     lambda step, job, _: step_state_text(step, job))  # fmt: skip
 _add("ExitCode", ("exit_code", "state"), lambda job, _: _job_exit_text(job),
      ("exit_code", "end_us"),
      lambda step, job, _: exit_text(step["exit_code"]) if step["exit_code"] >= 0

@@ -56,6 +56,8 @@ def selection(options: "dict[str, str]", clusters: "list[str]") -> "dict[str, An
                                       for word in split_list(options["associations"])]  # fmt: skip
     if options.get("jobs", "").strip(","):
         request["jobs"] = jobs_of(options["jobs"])
+        if not request["with_steps"]:  # the step names its job
+            request["jobs"] = [[*job[:3], -1, *job[4:]] for job in request["jobs"]]
         # A SLUID names one record, also that of a run before the newest.
         request["duplicates"] |= not any(wanted_job[0] for wanted_job in request["jobs"])
     if "state" in options:
@@ -159,6 +161,7 @@ def _window(options: "dict[str, str]") -> "tuple[int, int]":
             f"sacct: error: Start time ({format_date(start_s)}) requested is after end time "
             f"({format_date(end_s)})."
         )
+    start_s, end_s = max(0, start_s), max(0, end_s)  # no job is older than the clock
     # An end in whole seconds includes all of its last second.
     return start_s * SECOND_US, end_s * SECOND_US + 999_999
 

@@ -3,7 +3,7 @@
 from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.cli.accounting.sacctmgr_fields import ENTITIES, FIELDS
 from pyslurm_ng.cli.accounting.sacctmgr_session import Session, assignment, is_flag
-from pyslurm_ng.cli.accounting.table_layout import WIDEST, shown
+from pyslurm_ng.cli.accounting.table_layout import WIDEST, ends_with_bar, shown
 from pyslurm_ng.cli.command import fail, split_list, user_name, write_bytes
 from pyslurm_ng.cli.listing.list_format import Dates
 from pyslurm_ng.data_parser.records import rows_of
@@ -247,7 +247,7 @@ def _print_table(session: Session, fields: "list[Chosen]", rows: "list[Row]", no
     cells = [[_cell(row, field[0], dates) for field in fields] for row in rows]
     header = [[field[1] for field in fields]]
     if "parsable" in options or "parsable2" in options:
-        tail = "" if "parsable2" in options else "|"
+        tail = "|" if ends_with_bar(options) else ""
         spec = [(0, 0, "|")] * (len(fields) - 1) + [(0, 0, tail)]
         output = b"" if "noheader" in options else render(header, spec)
         write_bytes(output + render(cells, spec))

@@ -2,6 +2,7 @@
 
 from pyslurm_ng.cli.accounting.sreport_amounts import PERCENT_CHARACTERS
 from pyslurm_ng.cli.accounting.sreport_fields import FIELDS
+from pyslurm_ng.cli.accounting.table_layout import ends_with_bar
 from pyslurm_ng.cli.command import printable, say, split_list, write_bytes
 
 TYPE_CHECKING = False
@@ -97,7 +98,7 @@ class Printer:
         self._has_header = "noheader" not in options
         self._unit = unit
         self._bar = "|" if "parsable" in options or "parsable2" in options else ""
-        self._tail = "|" if "parsable" in options else ""
+        self._tail = "|" if ends_with_bar(options) else ""
 
     def title(self, *lines: str) -> None:
         """Print the lines above a report."""

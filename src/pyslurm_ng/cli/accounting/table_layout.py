@@ -33,9 +33,9 @@ def choose_fields(
             fail(f'{command}: error: Invalid field requested: "{word}"')
         if percent and (len(digits) > _MOST_DIGITS or int(digits) > WIDEST):
             fail(f"{command}: error: --format={word}: a width is at most {WIDEST}")
-        meant = _fields(name, fields, takes_all)
+        meant = _fields(name, fields, takes_all) if name else []
         if not meant:
-            fail(f'{command}: error: Invalid field requested: "{name}"')
+            fail(f'{command}: error: Invalid field requested: "{name or word}"')
         for full, width, is_left in meant:
             if percent:
                 width, is_left = int(digits), size.startswith("-")
@@ -65,6 +65,12 @@ def field_list(fields: "Sequence[Chosen]") -> str:
     return "\n".join(lines)
 
 
+def ends_with_bar(options: "Iterable[str]") -> bool:
+    """Return whether lines end with a separator: of -p and -P the later one counts."""
+    kinds = [option for option in options if option in ("parsable", "parsable2")]
+    return kinds[-1:] == ["parsable"]
+
+
 class TableLayout:
     """The columns of one output: padded and cut, or with -p and -P separated."""
 
@@ -74,7 +80,7 @@ class TableLayout:
         self._blanks: set[int] = set()
         if self._is_parsable:
             delimiter = options.get("delimiter", "|")
-            tail = delimiter if "parsable2" not in options else ""
+            tail = delimiter if ends_with_bar(options) else ""
             self._spec = [(0, 0, delimiter)] * (len(chosen) - 1) + [(0, 0, tail)]
         else:
             self._spec = [

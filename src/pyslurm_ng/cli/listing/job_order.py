@@ -55,7 +55,8 @@ def _contiguous(row: "Row", now_us: int) -> bool:
 
 def _memory(row: "Row", now_us: int) -> int:
     per_cpu, per_node = row
-    return per_cpu or per_node
+    memory: int = per_cpu or per_node
+    return memory
 
 
 def _array_job(row: "Row", now_us: int) -> "tuple[int, int]":
