@@ -105,6 +105,22 @@ def test_letters_that_mean_nothing_cost_a_line(monkeypatch: pytest.MonkeyPatch) 
     assert printed.stdout.splitlines()[0].startswith("32 ")
 
 
+def test_an_empty_list_of_partitions_has_no_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with squeue: `sprio -p "$EMPTY"` must not mean all partitions."""
+    for words in (["-p", ""], ["-p", ","]):
+        printed = run_command(monkeypatch, queue(), "root", ["sprio", "-h", *words])
+        assert (printed.stdout, printed.stderr, printed.code) == ("", "", 0)
+
+
+def test_the_long_format_counts_before_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SPRIO_FORMAT replaces the default only."""
+    long = run_command(monkeypatch, queue(), "root", ["sprio", "-l"]).stdout
+    monkeypatch.setenv("SPRIO_FORMAT", "%i")
+    assert run_command(monkeypatch, queue(), "root", ["sprio", "-l"]).stdout == long
+    assert run_command(monkeypatch, queue(), "root", ["sprio"]).stdout.split()[0] == "JOBID"
+    assert run_command(monkeypatch, queue(), "root", ["sprio", "-h"]).stdout.split()[0].isdigit()
+
+
 def test_unknown_jobs_have_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """One line says so, and it is no error."""
     printed = run_command(monkeypatch, queue(), "alice", ["sprio", "-j", "99999"])

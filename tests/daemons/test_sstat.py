@@ -41,6 +41,8 @@ def test_shows_what_the_tasks_of_a_step_use(live_cluster: LiveCluster, job: str)
     assert node.startswith("n")
     all_steps = live_cluster.run("sstat", "-a", "-n", "-P", "-o", "jobid", "-j", job)
     assert sorted(all_steps.stdout.split()) == [f"{job}.0", f"{job}.batch"]
+    named = live_cluster.out("sstat", "-n", "-P", "-o", "jobid", f"{job}.batch,{job}.0").split()
+    assert named == [f"{job}.batch", f"{job}.0"]
     pids = live_cluster.run("sstat", "-i", "-n", "-P", "-j", f"{job}.0").stdout.split("|")[2]
     assert len(pids.split(",")) >= 2
 

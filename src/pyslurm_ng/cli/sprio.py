@@ -145,7 +145,8 @@ def _filter(options: "dict[str, str]") -> "dict[str, Any]":
             if not _is_job(text):
                 fail(f"sprio: error: Invalid job id: {text}")
     if "partition" in options:
-        job_filter["partitions"] = split_list(options["partition"])
+        # An empty list names no partition: a script may have given an empty variable.
+        job_filter["partitions"] = split_list(options["partition"]) or [""]
     if "users" in options:
         job_filter["uids"] = _uids(split_list(options["users"]))
     return job_filter
@@ -188,9 +189,8 @@ def default_format(options: "dict[str, str]", weights: "Row") -> str:
 
 def _print(options: OptionValues, reply: "Row") -> int:
     weights = Table(reply["more_fields"], reply["more_records"], reply["more_fields"]).dicts()[0]
-    text = (
-        options.get("format") or os.environ.get("SPRIO_FORMAT") or default_format(options, weights)
-    )
+    of_site = "" if "long" in options else os.environ.get("SPRIO_FORMAT")
+    text = options.get("format") or of_site or default_format(options, weights)
     chosen = parse_short(text, HEADINGS, LETTERS)
     for letter in chosen.bad:
         say(f"sprio: error: Invalid job format specification: {letter}")

@@ -36,7 +36,8 @@ PROGRAM = Program(
 def main(argv: "list[str]") -> int:
     """Run sstat; return its exit code."""
     options, operands = PROGRAM.read(argv)
-    jobs = [*split_job_ids(options.get("jobs", "")), *operands]
+    lists = (options.get("jobs", ""), *operands)
+    jobs = [text for listed in lists for text in split_job_ids(listed)]
     if not jobs:
         fail("sstat: error: You didn't give me any jobs to stat.")
     for text in jobs:
