@@ -1,7 +1,7 @@
 """The words of a sacctmgr command line: which keys an entity takes, and their short forms.
 
-A key matches when it is a prefix of a name or alias, case ignored; an exact match wins, then the
-first in the table's order, as the names were chosen for.
+A key matches when it is a prefix of a name or alias, case ignored, and as long as Slurm wants it;
+an exact match wins, then the first in the table's order, as the names were chosen for.
 """
 
 from __future__ import annotations
@@ -216,6 +216,15 @@ _LINES: dict[str, dict[str, tuple[str, ...]]] = {
 """The keys of each kind of line in a flat file."""
 
 
+_LEAST_LETTERS = {
+    "AdminLevel": 2, "DefaultAccount": 8, "DefaultQOS": 8, "DefaultWCKey": 8, "Flags": 2,
+    "GraceTime": 3, "LimitFactor": 6, "Parents": 2, "Partitions": 3, "Preempt": 7,
+    "PreemptExemptTime": 7, "PreemptMode": 7, "Priority": 2, "RawUsage": 7, "UsageFactor": 6,
+    "UsageThreshold": 6,
+}  # fmt: skip
+"""Of keys of which one letter is not enough, as seen of Slurm 22.05."""
+
+
 class UnknownWordError(Exception):
     """A key that the entity does not take; `text` is the word as the user wrote it."""
 
@@ -358,6 +367,15 @@ def match(word: str, names: dict[str, tuple[str, ...]]) -> str:
         if any(lower_word == alias.lower() for alias in aliases):
             return name
     for name, aliases in names.items():
+        if len(word) < _least_letters(name):
+            continue
         if any(known_name.lower().startswith(lower_word) for known_name in (name, *aliases)):
             return name
     return ""
+
+
+def _least_letters(name: str) -> int:
+    """Return how much of a key has to be there, so that none is taken for another limit."""
+    if name.startswith(("Grp", "Max", "Min")):
+        return 7 if "TRES" in name or "CPU" in name else 4
+    return _LEAST_LETTERS.get(name, 1)
