@@ -182,7 +182,15 @@ def test_minus_one_clears_a_limit(store: Database) -> None:
             "modify user bob set qos=nope",
             "sacctmgr: error: You gave a bad qos 'nope'. Valid QOS's are",
         ),
+        (
+            "modify user bob set qos=+high,low",
+            "sacctmgr: error: You can't set qos equal to something and then add or subtract from "
+            "it in the same line",
+        ),
         ("modify user bob set frobnicate=1", " Unknown option: frobnicate=1"),
+        ("modify account chem set p=physics", " Unknown option: p=physics"),
+        ("modify user bob set m=1", " Unknown option: m=1"),
+        ("modify user bob set maxt=cpu=1", " Unknown option: maxt=cpu=1"),
         ("modify user where frob=1 set maxjobs=1", " Unknown condition: frob=1"),
         ("add user dave account=chem cluster=nope", " This cluster 'nope' doesn't exist."),
         ("modify qos low set preemptmode=hug", " Bad Preempt Mode given: preemptmode=hug"),
@@ -296,7 +304,7 @@ def test_limits_on_what_jobs_never_hold_are_named(store: Database) -> None:
 
 def test_a_new_qos_is_shown_with_all_that_was_set(store: Database) -> None:
     """The description first, then Slurm's names in Slurm's order; a name may have a hyphen."""
-    line = "add qos a-b description=Foo minc=2 maxwall=60 flags=NoDecay grptres=cpu=4 usagef=0.5"
+    line = "add qos a-b description=Foo mincpus=2 maxwall=60 flags=NoDecay grptres=cpu=4 usagef=0.5"
     assert manage(store, line).lines == [
         " Adding QOS(s)",
         "  a-b",
@@ -828,6 +836,18 @@ def test_new_clusters_begin_with_default_qos(
     manage(database, "add user dora account=bio")
     (dora,) = listed(database, "association", "user=dora")
     assert dora["QOSLevel"] == "standard"
+
+
+def test_what_a_qos_preempts_may_have_signs(store: Database) -> None:
+    """`preempt=+a,-b`, as `qos=+a` of an association; 22.05 takes both."""
+    manage(store, "add qos mid")
+    manage(store, "add qos top preempt=mid")
+    assert manage(store, "modify qos top set preempt=+low,-mid").exit_code == 0
+    assert [row["Preempt"] for row in listed(store, "qos", "names=top")] == ["low"]
+    refused = manage(store, "modify qos top set preempt=mid,+low")
+    assert refused.error_lines[0].startswith(
+        "sacctmgr: error: You can't set qos equal to something"
+    )
 
 
 def test_qos_may_not_preempt_each_other_in_a_circle(store: Database) -> None:

@@ -32,6 +32,10 @@ def store(open_store: OpenStore) -> Database:
             ],
         ),
         (
+            "add account a maxwall=infinite qos=Normal,,high,high",
+            ["  MaxWall       = NONE", "  QOS           = high,normal"],
+        ),
+        (
             "add qos q preemptmode=requeue preemptexempttime=100 maxwall=5",
             [
                 "  Description    = q", "  MaxWall                  = 00:05:00",

@@ -16,7 +16,7 @@ from pyslurm_ng.dbd.admin.change import (
     Row,
     require_administrator,
 )
-from pyslurm_ng.dbd.admin.settings import qos_id_list
+from pyslurm_ng.dbd.admin.settings import qos_id_list, signed_words
 from pyslurm_ng.dbd.admin.words import NO_CONDITIONS, Words, need_name
 
 FLAGS = (
@@ -109,7 +109,7 @@ def _shown(words: Words, row: Row) -> list[str]:
     for key, value in (
         ("Flags", row["flags"]),
         ("GraceTime", row["grace_time_s"]),
-        ("Preempt", words.last("Preempt")),
+        ("Preempt", _preempt_words(words)),
         ("PreemptMode", str(row["preempt_mode"]).upper()),
         ("PreemptExemptTime", _time(stored.get("PreemptExemptTime"))),
         ("Priority", words.last("Priority")),
@@ -117,6 +117,12 @@ def _shown(words: Words, row: Row) -> list[str]:
         if key in words:
             pairs.append((key, str(value)))
     return [f"  {name:<24s} = {text}" for name, text in sorted(pairs, key=_place) if text]
+
+
+def _preempt_words(words: Words) -> str:
+    """Return the last setting of what a QOS preempts, with the sign of `+=`."""
+    settings = [op.removesuffix("=") + value for key, op, value in words.items if key == "Preempt"]
+    return settings[-1] if settings else ""
 
 
 def _time(seconds: int | None) -> str:
@@ -335,9 +341,10 @@ def _flags(present: str, op: str, value: str) -> str:
 
 
 def _preempt(change: Change, present: str, op: str, value: str) -> str:
-    ids = set() if value in _CLEAR else set(qos_id_list(change, value))
     own = {int(word) for word in present.split(",") if word}
-    own = ids if op == "=" else own | ids if op == "+=" else own - ids
+    for sign, names in signed_words(op, value) or [(op, value)]:
+        ids = set() if names in _CLEAR else set(qos_id_list(change, names))
+        own = ids if sign == "=" else own | ids if sign == "+=" else own - ids
     return ",".join(map(str, sorted(own)))
 
 
@@ -391,7 +398,8 @@ def _exempt(stored: limits.Stored, value: str) -> None:
     try:
         stored["PreemptExemptTime"] = parse_time_limit_s(value)
     except UnitError:
-        raise RefusedError(f" Bad PreemptExemptTime value: {value}") from None
+        text = f" Bad PreemptExemptTime format: PreemptExemptTime={value}"
+        raise RefusedError(text) from None
 
 
 def _info(words: Words) -> str:

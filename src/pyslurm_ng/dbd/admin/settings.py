@@ -60,9 +60,11 @@ def _as_shown(key: str, op: str, value: str) -> tuple[str, str]:
         except limits.LimitValueError:
             return key, value  # refused when it is applied
         in_order = limits.load(limits.dump(stored))
-        return name, limits.show_limit(in_order, _SPECS[name]) or value.replace("-1", "NONE")
+        none = value.replace("-1", "NONE") if _SPECS[name].kind == "tres" else "NONE"
+        return name, limits.show_limit(in_order, _SPECS[name]) or none
     if key == "QosLevel":
-        return key, f"{op.removesuffix('=')}{value}"
+        names = {word.strip().lower() for word in value.split(",")} - {""}
+        return key, op.removesuffix("=") + ",".join(sorted(names))
     return key, "NONE" if value == "-1" else value
 
 
@@ -156,13 +158,34 @@ def qos_id_list(change: Change, value: str) -> list[int]:
     return sorted(set(ids))
 
 
+_MIXED_QOS = (
+    "sacctmgr: error: You can't set qos equal to something and then add or subtract from it in the "
+    "same line"
+)
+
+
+def signed_words(op: str, value: str) -> list[tuple[str, str]]:
+    """Return the operators and names of a list of QOS such as `=+high,-low`, empty if of none.
+
+    Raises:
+        RefusedError: some names have a sign, and others have none.
+    """
+    words = [word.strip() for word in value.split(",") if word.strip()]
+    signed = [(f"{word[0]}=", word[1:]) for word in words if word[0] in "+-" and len(word) > 1]
+    if op != "=" or not signed or value in _CLEAR:
+        return []
+    if len(signed) < len(words):
+        raise RefusedError(_MIXED_QOS)
+    return signed
+
+
 def _qos(change: Change, row: Row, op: str, value: str) -> Row:
     if op == "=":
-        signed = [word for word in value.split(",") if word[:1] in "+-" and len(word) > 1]
-        if signed and value not in _CLEAR:
+        signed = signed_words(op, value)
+        if signed:
             result = {"qos": row["qos"], "delta_qos": row["delta_qos"]}
-            for word in signed:
-                result |= _qos(change, {**row, **result}, word[0] + "=", word[1:])
+            for sign, name in signed:
+                result |= _qos(change, {**row, **result}, sign, name)
             return result
         ids = [] if value in _CLEAR else qos_id_list(change, value)
         return {"qos": ",".join(map(str, ids)), "delta_qos": ""}
