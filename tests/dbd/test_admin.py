@@ -187,6 +187,10 @@ def test_minus_one_clears_a_limit(store: Database) -> None:
             "sacctmgr: error: You can't set qos equal to something and then add or subtract from "
             "it in the same line",
         ),
+        *(
+            (line, " You gave a bad admin level ''. Valid levels are None, Operator, Administrator")
+            for line in ("modify user bob set adminlevel=", "delete user where adminlevel=")
+        ),
         ("modify user bob set frobnicate=1", " Unknown option: frobnicate=1"),
         ("modify account chem set p=physics", " Unknown option: p=physics"),
         ("modify user bob set m=1", " Unknown option: m=1"),

@@ -244,14 +244,12 @@ def touch(change: Change, names: list[str]) -> None:
 
 def level_of(word: str) -> int:
     """Return the admin level that a word means."""
-    level = _LEVELS.get(word.lower()) or next(
-        (number for name, number in _LEVELS.items() if name.startswith(word.lower())), None
-    )
-    if level is None:
+    names = [name for name in _LEVELS if word and name.startswith(word.lower())]
+    if not names:
         raise RefusedError(
             f" You gave a bad admin level '{word}'. Valid levels are None, Operator, Administrator"
         )
-    return level
+    return _LEVELS[names[0]]
 
 
 def _level_name(words: Words) -> str:
