@@ -168,7 +168,7 @@ def test_operators_see_and_delete_problems(store: Database) -> None:
     assert problems[0] == ["demo", "chem", "", "Account has no users"]
     assert problems[1][:3] == ["demo", "physics", "alice"]
     assert str(problems[1][3]).startswith("Not stored: JobUpdated of job 5 (record 3): ValueError")
-    with pytest.raises(RefusedError, match="Access/permission denied"):
+    with pytest.raises(RefusedError, match=r"^Access/permission denied"):
         shown(store, 1001, "alice")
     refused = manage(store, "delete problem", user="alice", uid=1001)
     assert refused.exit_code == 1

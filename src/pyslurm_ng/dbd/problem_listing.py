@@ -24,7 +24,7 @@ def problems(asked: Asked) -> tuple[Iterable[str], list[Row]]:
         DeniedError: as in Slurm, only operators may ask.
     """
     if not asked.actor.is_operator:
-        raise DeniedError("sacctmgr: error: Access/permission denied", *refuse_denied().lines)
+        raise DeniedError("Access/permission denied", *refuse_denied().lines)
     accounts = asked.where.values("Accounts", lower=True)
     users = asked.where.users("Users")
     trees = [(number, name, Tree(asked.connection, number)) for number, name in asked.clusters()]
