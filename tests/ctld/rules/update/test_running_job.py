@@ -177,6 +177,16 @@ def test_an_end_time_is_no_later_than_asked_for() -> None:
     assert job.time_limit_min == 119
 
 
+def test_an_hour_from_a_job_s_first_second_is_an_hour() -> None:
+    """`EndTime=now+1hour` is a whole second, and the job began at a part of it."""
+    scene = Site()
+    job = scene.running()
+    job.start_us += 700_000
+    end_us = job.start_us - 700_000 + 3600 * 1_000_000
+    assert update(scene, job, who=ROOT, endtime=str(end_us)) == []
+    assert job.time_limit_min == 60
+
+
 def test_an_end_time_counts_suspensions() -> None:
     """The limit counts time in which the job runs. The job still ends at the moment asked for."""
     scene = Site()

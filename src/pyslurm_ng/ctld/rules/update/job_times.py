@@ -45,7 +45,9 @@ def end_time(change: Change, value: str) -> int:
     end_us = units.whole_number(value)
     if end_us is None or end_us <= began_us:
         return Errno.ESLURM_INVALID_TIME_VALUE
-    return _set_time_limit(change, max(1, (end_us - began_us) // MINUTE_US))  # as in Slurm
+    # As in Slurm, whose times are whole seconds: what is left of a minute is not given.
+    began_us -= began_us % SECOND_US
+    return _set_time_limit(change, max(1, (end_us - began_us) // MINUTE_US))
 
 
 def time_min(change: Change, value: str) -> int:
