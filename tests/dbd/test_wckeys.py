@@ -173,3 +173,15 @@ def test_a_job_has_the_number_of_its_users_key(store: Database) -> None:
         shown = project(listing.next_part(connection).records, (0, 1))
     expected = [(1, number["wb", "alice"]), (2, number["wa", "alice"]), (3, 0)]
     assert [tuple(row) for row in shown] == expected
+
+
+def test_keys_are_listed_by_name_and_user(store: Database) -> None:
+    """As in Slurm 22.05, whatever was added first."""
+    manage(store, "add account keyed")
+    for line in ("add user zoe account=keyed wckey=late", "add user ann account=keyed wckey=late",
+                 "add user zoe wckey=early"):  # fmt: skip
+        assert manage(store, line).exit_code == 0, line
+    rows = listed(store, "wckey", "names=early,late")
+    assert [(row["WCKeys"], row["User"]) for row in rows] == [
+        ("early", "zoe"), ("late", "ann"), ("late", "zoe"),
+    ]  # fmt: skip

@@ -334,7 +334,7 @@ def _wckeys(asked: Asked) -> tuple[Iterable[str], list[Row]]:
                 "ID": row.id,
                 "is_default": row.is_default,
             }
-            for row in asked.connection.execute(query.order_by(table.c.id))
+            for row in asked.connection.execute(query.order_by(table.c.name, table.c.user))
             if (not names or row.name in names)
             and (not users or row.user in users)
             and (not ids or str(row.id) in ids)
