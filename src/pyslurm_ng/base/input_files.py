@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 MOST = 1 << 24
 MOST_OF_CONF = 1 << 26
 """Of slurm.conf and its companions: the lines of 300,000 nodes."""
+_FIRST_PIECE = 1 << 16
 
 
 class TooLong(OSError):
@@ -22,7 +23,11 @@ def read_whole(stream: "IO[AnyStr]", most: int = MOST) -> "AnyStr":
         TooLong: it holds more than `most` bytes or characters.
         OSError: it cannot be read.
     """
-    content = stream.read(most + 1)
-    if len(content) > most:
-        raise TooLong(errno.EFBIG, f"it holds more than {most >> 20} MiB")
-    return content
+    # In pieces: a buffer for all that is allowed does not fit beside a small ulimit -v.
+    content = stream.read(min(_FIRST_PIECE, most + 1))
+    while len(content) <= most:
+        piece = stream.read(min(max(1, len(content)), most + 1 - len(content)))
+        if not piece:
+            return content
+        content += piece
+    raise TooLong(errno.EFBIG, f"it holds more than {most >> 20} MiB")
