@@ -80,6 +80,8 @@ def from_variables(*words: str, **environment: str) -> op.Options:
         (["--gpu-freq=memory=low,high,verbose"], "tres_freq", "gpu:memory=low,high,verbose"),
         (["--delay-boot=10:00"], "delay_boot_min", 10),
         (["--delay-boot=1-0"], "delay_boot_min", 1440),
+        (["--begin=0001-01-01"], "begin_us", 1_000_000),
+        (["--deadline=1969-12-31"], "deadline_us", 1_000_000),
         (["--network=a,b"], "network", "a,b"),
         (["--reboot"], "flags", REQ_REBOOT),
         (["--cluster-constraint=!a"], "cluster_features", "!a"),

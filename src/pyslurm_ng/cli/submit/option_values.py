@@ -294,13 +294,13 @@ def time_limit(options: "OptionState", name: str, value: str) -> None:
 
 
 def moment(options: "OptionState", name: str, value: str) -> None:
-    """Read `--begin` and `--deadline`."""
+    """Read `--begin` and `--deadline`; all moments before 1970 are past alike."""
     from time import time
 
     from pyslurm_ng.base.dates import DateError, parse_date
 
     try:
-        options.request[f"{name}_us"] = parse_date(value, int(time())) * SECOND_US
+        options.request[f"{name}_us"] = max(1, parse_date(value, int(time()))) * SECOND_US
     except DateError as problem:
         if value:
             options.complain(str(problem))
