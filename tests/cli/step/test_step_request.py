@@ -58,8 +58,11 @@ def test_step_inherits_the_jobs_size() -> None:
     [
         (["-n", "1"], {"ntasks": 1, "nodes_min": 1, "ntasks_per_node": None}),
         (["-N", "2"], {"ntasks": 4, "nodes_min": 2, "nodes_max": 2}),
+        (["-N", "1-3"], {"ntasks": 6, "nodes_min": 1, "nodes_max": 3}),
+        (["-N", "1-9"], {"ntasks": 8, "nodes_min": 1, "nodes_max": 9}),
         (["-w", "n3", "-n1"], {"node_list": "n3", "nodes_min": None}),
         (["-r", "1", "-n1"], {"relative": 1, "nodes_min": None}),
+        (["-r", "0"], {"relative": 0, "nodes_min": 4, "ntasks": 8}),
         (["-J", "mine"], {"name": "mine"}),
         (["-c", "2"], {"cpus_per_task": 2, "flags": STEP_EXACT}),
         (["-c", "2", "--whole"], {"flags": 0}),

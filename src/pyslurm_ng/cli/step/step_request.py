@@ -217,7 +217,7 @@ def _settle_sizes(options: "Options", fields: "dict[str, Any]") -> None:
     """Options of this step replace the job's variables."""
     from_job = ENVIRONMENT
     nodes_from, tasks_from = _came_from(options, "nodes"), _came_from(options, "ntasks")
-    chosen_place = "relative" in options.settings or _chose_nodes(options)
+    chosen_place = int(options.settings.get("relative", 0)) > 0 or _chose_nodes(options)
     # A packed step does not want all nodes of the job, unless it asks for them.
     is_packed = fields.get("distribution", "").lower().endswith(",pack")
     is_packed = is_packed and _came_from(options, "distribution") == COMMAND_LINE
@@ -228,7 +228,8 @@ def _settle_sizes(options: "Options", fields: "dict[str, Any]") -> None:
     if tasks_from == COMMAND_LINE and per_node == from_job:
         fields.pop("ntasks_per_node", None)
     if nodes_from == COMMAND_LINE and tasks_from == from_job and "ntasks_per_node" in fields:
-        fields["ntasks"] = fields["ntasks_per_node"] * fields["nodes_min"]
+        most = fields["ntasks_per_node"] * max(fields["nodes_min"], fields.get("nodes_max", 0))
+        fields["ntasks"] = min(fields["ntasks"], most)
     if _came_from(options, "nodelist") == from_job:
         fields.pop("node_list", None)
 
