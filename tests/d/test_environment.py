@@ -161,6 +161,29 @@ def test_task_of_a_step(task: int, node: str, local: int) -> None:
     assert shown(environment, expected["SLURM_TASK_PID"]) == expected
 
 
+@pytest.mark.parametrize(
+    ("sent", "word"),
+    [
+        ({}, None),
+        ({"SLURM_JOB_ID": "71"}, "block"),
+        ({"SLURM_MEM_PER_NODE": "100"}, "block"),
+        ({"SLURM_MEM_PER_CPU": "100"}, "block"),
+    ],
+)
+def test_a_default_distribution_is_shown_in_jobs_and_for_memory(
+    sent: dict[str, str], word: str | None
+) -> None:
+    """As 22.05: `srun -n2` outside a job does not show it, `srun -n2 --mem=100` does."""
+    job = credential(
+        ["n3"], [2], [2], 1795176991, 1795180591, job_id=71, request=JobRequest(ntasks=2),
+        step_id=0, step_nodes=("n3",), step_allocs=(NodeAlloc(0, 2, b"\x03", 200, 2),),
+        step_tasks=((0, 1),), step_distribution="block",
+    )  # fmt: skip
+    srun = env.SrunAddress("127.0.0.1", 44349, 0o22)
+    shown_word = env.step_environment(job, settings("n3"), sent, srun).get("SLURM_DISTRIBUTION")
+    assert shown_word == word
+
+
 def test_the_interactive_step_sees_the_job_and_binds_no_steps() -> None:
     """Steps of its shell are as large as those of salloc's command; --preserve-env keeps counts."""
     sent = {"SLURM_NTASKS": "5", "SLURM_NNODES": "2", "SLURM_TASKS_PER_NODE": "3,2", "HOME": "/"}
