@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.numbers import REQ_MEM_SET
 from pyslurm_ng.ctld.rules.orders.job_orders import hold_jobs
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.wire.query_messages import HoldJobs, JobsChanged
@@ -94,5 +95,7 @@ def test_memory_is_sampled_as_often_as_configured(text: str, is_taken: bool) -> 
         assert isinstance(outcome, Reject) is not is_taken
         if isinstance(outcome, Reject):
             assert outcome.code == Errno.ESLURMD_INVALID_ACCT_FREQ
-    assert Site("JobAcctGatherFrequency=5").job(acctg_freq=text)
+    by_default = Site("JobAcctGatherFrequency=5").answer(acctg_freq=text)
+    assert isinstance(by_default, Reject) is not is_taken
+    assert Site("JobAcctGatherFrequency=5").job(acctg_freq=text, flags=REQ_MEM_SET)
     assert Site("JobAcctGatherFrequency=0").job(acctg_freq=text, mem_per_node_mib=100)

@@ -59,7 +59,7 @@ def check_names(
         return partitions
     refusal = (
         _check_counts(request)
-        or _check_sampling(request, conf)
+        or _check_sampling(request, partitions[0], conf)
         or _check_nodes(cluster, request)
         or _check_features(cluster, request, conf)
         or _check_gres(request, conf)
@@ -129,11 +129,10 @@ def _check_counts(request: JobRequest) -> Reject | None:
     return None
 
 
-def _check_sampling(request: JobRequest, conf: SlurmConf) -> Reject | None:
+def _check_sampling(request: JobRequest, partition: Partition, conf: SlurmConf) -> Reject | None:
     """Refuse to sample a job's memory less often than its limit is watched."""
-    memory = (request.mem_per_node_mib, request.mem_per_cpu_mib, request.mem_per_gpu_mib)
     every_s = sampling_s(request.acctg_freq.split(","))
-    if every_s is None or not any(memory):
+    if every_s is None or not any(memory_amounts(request, partition)[:3]):
         return None
     configured_s = sampling_s(conf.job_acct_gather_frequency)
     if configured_s is None:
