@@ -90,18 +90,26 @@ def _flush(name: str, code: object) -> int:
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
-        if sys.stderr is not None:
-            sys.stderr.flush()
     except BrokenPipeError:
         _die_by("SIGPIPE")
     except OSError as problem:
         _report_write_error(name, problem)
         status = status or 1
+    try:
+        if sys.stderr is not None:
+            sys.stderr.flush()
+    except BrokenPipeError:
+        _die_by("SIGPIPE")
+    except OSError:
+        pass  # the terminal has gone: what the command did is what counts
     return status & 0xFF
 
 
 def _report_write_error(name: str, problem: OSError) -> None:
-    os.write(2, f"{name}: error: write error: {problem.strerror}\n".encode())
+    try:
+        os.write(2, f"{name}: error: write error: {problem.strerror}\n".encode())
+    except OSError:
+        pass  # the terminal has gone
 
 
 def _die_by(signal_name: str) -> None:
@@ -130,6 +138,9 @@ def _report(name: str, problem: BaseException) -> None:
     line = getattr(problem, "user_line", "")
     if line:  # it is about a daemon, not about this program
         sys.stderr.write(f"{name}: error: {line}\n")
+        return
+    if isinstance(problem, MemoryError):
+        sys.stderr.write(f"{name}: error: out of memory (ulimit -v)\n")
         return
     text = " ".join(f"{type(problem).__name__}: {problem}".split())
     sys.stderr.write(f"{name}: error: internal: {text} (PYSLURM_DEBUG=1 shows where)\n")

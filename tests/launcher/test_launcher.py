@@ -32,6 +32,7 @@ def main(argv):
         print(os.readlink("/proc/self/exe"), open("/proc/self/comm").read().strip())
         return 0
     if what == "raise": raise RuntimeError("two\\nlines")
+    if what == "memory": raise MemoryError
     if what == "older":
         problem = RuntimeError()
         problem.user_line = "the daemon is older"
@@ -41,6 +42,10 @@ def main(argv):
     if what == "pipe":
         while True: print("y" * 999)
     if what == "modules": print(*sorted(sys.modules)); return 0
+    if what == "mute":
+        sys.stderr = open("/dev/full", "w")
+        sys.stderr.write("never arrives")
+        return int(argv[1])
     if what == "full":
         sys.stdout = open("/dev/full", "w")
         print("never arrives")
@@ -109,6 +114,11 @@ def test_unforeseen_error_is_one_line(installed: Path) -> None:
     assert "Traceback" in run(installed, "trial", "raise", PYSLURM_DEBUG="1").stderr
 
 
+def test_too_little_memory_is_no_fault_of_ours(installed: Path) -> None:
+    result = run(installed, "trial", "memory")
+    assert (result.returncode, result.stderr) == (1, "trial: error: out of memory (ulimit -v)\n")
+
+
 def test_an_error_with_a_line_for_users_is_that_line(installed: Path) -> None:
     result = run(installed, "trial", "older")
     assert (result.returncode, result.stderr) == (1, "trial: error: the daemon is older\n")
@@ -168,6 +178,13 @@ def test_output_that_cannot_be_written_is_an_error(installed: Path) -> None:
         1,
         "trial: error: write error: No space left on device\n",
     )
+
+
+@pytest.mark.parametrize("code", [0, 143])
+def test_errors_that_nobody_can_see_change_no_exit_code(installed: Path, code: int) -> None:
+    """A terminal that has gone takes no lines; the tasks of srun ended as they ended."""
+    result = run(installed, "trial", "mute", str(code))
+    assert (result.returncode, result.stderr) == (code, "")
 
 
 def test_environment_does_not_change_what_runs(installed: Path) -> None:

@@ -165,6 +165,7 @@ class _Salloc:
         self._quiet = "quiet" in options.settings
         self._signals = Signals()
         self._is_interactive = not has_command and os.isatty(0)
+        self._has_hung_up = False
 
     def _info(self, text: str) -> None:
         if not self._quiet:
@@ -220,7 +221,8 @@ class _Salloc:
             status = 1 << 8
         if allocation.over is None:
             self._info(f"Relinquishing job allocation {allocation.job_id}")
-            allocation.give_back(status)
+            # As in Slurm: a job whose user has gone did not fail.
+            allocation.give_back(0 if self._has_hung_up else status)
         return _exit_code(status)
 
     def _ring(self, waited_s: float) -> None:
@@ -246,11 +248,12 @@ class _Salloc:
             poll.register(news, select.POLLIN)
         while True:
             ready = [descriptor for descriptor, _ in poll.poll()]
-            if watched in ready:
-                break
             if self._signals.descriptor in ready and self._hangs_up(child):
+                self._has_hung_up = True
                 os.close(watched)
                 return 1 << 8
+            if watched in ready:
+                break
             if news in ready:
                 allocation.receive()
                 if allocation.over is not None or allocation.fileno() != news:
