@@ -449,3 +449,14 @@ def test_steps_are_chosen_by_their_names_or_their_jobs(
     """`squeue -s -n NAME`: "jobs or job steps having one of the specified names"."""
     words = ["squeue", "-s", "-h", "-o", "%i", "-S", "i", "-n", name]
     assert run_command(monkeypatch, queue(), "root", words).stdout.split() == steps
+
+
+def test_steps_of_a_suspended_job_do_not_grow_older(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TIME is that of the job: the suspension that lasts does not count."""
+    reference = queue()
+    duty = reference.cluster.next_duty_id
+    reference.apply([ev.JobSuspended(NOW_US - 9_000_000, 21, duty)])
+    words = ["squeue", "-h", "-j", "21", "-o", "%M"]
+    job = run_command(monkeypatch, reference, "root", words).stdout.split()
+    steps = run_command(monkeypatch, reference, "root", [*words, "-s"]).stdout.split()
+    assert job == ["0:30"] and set(steps) <= {"0:30", "0:29"}

@@ -350,10 +350,11 @@ def _step(now_us: int, ids: "dict[str, int]") -> "Shape":
     return {
         "time": {
             "elapsed": amount(
-                lambda start, end, off: run_s(start, end, off, 0, now_us),
+                lambda start, end, off, since: run_s(start, end, off, since, now_us),
                 "start_us",
                 "end_us",
                 "suspended_us",
+                _OF_JOB + "suspend_start_us",
             ),
             "end": optional(lambda us: seconds(us) or None, "end_us"),
             "start": optional(lambda us: seconds(us) or None, "start_us"),

@@ -459,9 +459,13 @@ def test_steps_are_suspended_with_their_job(
     with serving_story(tmp_path, iter(events)) as served:
         suspended = Commands(served.conf_path, monkeypatch, capfd)
         lines = suspended.run("sacct", "-n", "-P", "-j", "2", "-o", "jobid,state").stdout
+        times = suspended.run("sacct", "-n", "-P", "-j", "2", "-o", "jobid,elapsedraw").stdout
         document = json.loads(suspended.run("sacct", "-j", "2", "--json").stdout)
     assert {"2|SUSPENDED", "2.0|COMPLETED", "2.1|SUSPENDED"} < set(lines.split())
-    states = [made["state"] for made in document["jobs"][0]["steps"]]
+    assert {"2|9", "2.0|1", "2.1|9", "2.batch|9"} == set(times.split())
+    made_steps = document["jobs"][0]["steps"]
+    assert sorted(made["time"]["elapsed"] for made in made_steps) == [1, 9, 9]
+    states = [made["state"] for made in made_steps]
     assert sorted(states) == [["COMPLETED"], ["SUSPENDED"], ["SUSPENDED"]]
 
 

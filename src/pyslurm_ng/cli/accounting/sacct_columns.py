@@ -54,9 +54,9 @@ class Context:
         return start, end
 
 
-def elapsed_s(row: "Row", context: Context) -> int:
-    """Return seconds of run time within the window, without suspension."""
-    since_us: int = row.get("suspend_start_us") or 0
+def elapsed_s(row: "Row", context: Context, job: "Row | None" = None) -> int:
+    """Return seconds of run time within the window, without suspension; of a step with its job."""
+    since_us: int = (job or row).get("suspend_start_us") or 0
     return run_s(*context.span(row), row["suspended_us"], since_us, context.now_us)
 
 
@@ -349,16 +349,17 @@ _add(
     "Layout", (), None, ("distribution",), lambda step, job, _: layout_text(step["distribution"])
 )  # fmt: skip
 _add("Elapsed", _JOB_SPAN, lambda job, context: long_time(elapsed_s(job, context)), _SPAN,
-     lambda step, job, context: long_time(elapsed_s(step, context)))  # fmt: skip
+     lambda step, job, context: long_time(elapsed_s(step, context, job)))  # fmt: skip
 _add("ElapsedRaw", _JOB_SPAN, elapsed_s, _SPAN,
-     lambda step, job, context: elapsed_s(step, context))  # fmt: skip
+     lambda step, job, context: elapsed_s(step, context, job))  # fmt: skip
 _add("CPUTime", (*_JOB_SPAN, "cpus_allocated"),
      lambda job, context: long_time(elapsed_s(job, context) * job["cpus_allocated"]),
      (*_SPAN, "cpus"),
-     lambda step, job, context: long_time(elapsed_s(step, context) * step["cpus"]))  # fmt: skip
+     lambda step, job, context: long_time(
+         elapsed_s(step, context, job) * step["cpus"]))  # fmt: skip
 _add("CPUTimeRAW", (*_JOB_SPAN, "cpus_allocated"),
      lambda job, context: elapsed_s(job, context) * job["cpus_allocated"], (*_SPAN, "cpus"),
-     lambda step, job, context: elapsed_s(step, context) * step["cpus"])  # fmt: skip
+     lambda step, job, context: elapsed_s(step, context, job) * step["cpus"])  # fmt: skip
 _add("Eligible", ("eligible_us",), lambda job, context: context.dates.text(
     job["eligible_us"], "Unknown"), ("start_us",),
      lambda step, job, context: context.dates.text(step["start_us"], "Unknown"))  # fmt: skip

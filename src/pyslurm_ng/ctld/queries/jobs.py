@@ -497,7 +497,7 @@ def show_steps(
             if on_nodes and not any(alloc.node_id in on_nodes for alloc in step.nodes):
                 continue
             try:
-                records.append(elements_of_step(cluster, job, step, tracked))
+                records.append(elements_of_step(cluster, job, step, tracked, now_us))
             except Exception as error:  # noqa: BLE001 - all others are listed
                 soft.spared(f"step {step.step_id} of job {job.job_id} is not listed", error)
     return Records(
@@ -530,8 +530,11 @@ def _steps_in_order(job: Job) -> list[Step]:
     return sorted(job.steps.values(), key=lambda step: (step.step_id < STEP_BATCH, step.step_id))
 
 
-def elements_of_step(cluster: Cluster, job: Job, step: Step, tracked: tuple[str, ...]) -> bytes:
-    """Return one packed step record."""
+def elements_of_step(
+    cluster: Cluster, job: Job, step: Step, tracked: tuple[str, ...], now_us: int
+) -> bytes:
+    """Return one packed step record; a suspension that lasts is in its time without running."""
+    pause_us = max(0, now_us - job.suspend_us) if job.state == JobState.SUSPENDED else 0
     is_own = step.step_id < STEP_BATCH
     allocated = amounts.allocated_tres(step.nodes, tracked, None) if is_own else {}
     values = (
@@ -547,7 +550,7 @@ def elements_of_step(cluster: Cluster, job: Job, step: Step, tracked: tuple[str,
         step.name,
         step.state,
         step.start_us or step.created_us,
-        step.suspended_us,
+        step.suspended_us + pause_us,
         step.time_limit_min,
         len(step.nodes),
         step.cpus if is_own else 0,
