@@ -78,6 +78,18 @@ def test_reconfigure_by_command(
     assert daemon.pid() == pid
 
 
+def test_daemons_at_other_ports_leave_one_file(daemon: AccountingDaemon) -> None:
+    """`pyslurm-ng up` takes ports that are free, others each time, in the same directory."""
+    daemon.write_dbd_conf()
+    assert daemon.run().returncode == 0
+    pid = daemon.pid()
+    client = daemon.client()
+    client.change("Shutdown", {})
+    client.close()
+    daemon.wait_gone(pid)
+    assert [file.name for file in daemon.path.rglob("*.replay")] == ["slurmdbd.replay"]
+
+
 def test_a_second_daemon_is_refused(daemon: AccountingDaemon) -> None:
     """And does not disturb the first."""
     daemon.write_dbd_conf()

@@ -9,6 +9,7 @@ import pwd
 import signal
 import socket
 import time
+from pathlib import Path
 
 import sqlalchemy as sa
 
@@ -164,7 +165,8 @@ class Daemon:
 
     def _identity(self) -> Identity:
         conf = self._conf
-        path = socket_file("slurmdbd", conf.pid_file, conf.port)
+        # The name has no port: who starts clusters at other ports each time leaves one file.
+        pid_file = Path(conf.pid_file)
         try:
             identity = load_identity(
                 role="slurmdbd",
@@ -176,7 +178,7 @@ class Daemon:
                 host=self._host,
                 service_uid=os.geteuid(),
                 clock_us=lambda: time.time_ns() // 1000,
-                replay_path=f"{path.removesuffix('.sock')}.replay",
+                replay_path=f"{run_directory(conf.pid_file)}/{pid_file.stem}.replay",
                 faults=Faults(self._log),
                 serves_all=True,
             )
