@@ -14,6 +14,8 @@ from pyslurm_ng.dbd.database import Database
 from pyslurm_ng.dbd.rollup.rows import HourRows, waiting_tasks
 from pyslurm_ng.dbd.rollup.spans import Span
 from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.ids import STEP_BATCH
+from pyslurm_ng.model.job import Usage
 from pyslurm_ng.model.node import NodeSpec
 from pyslurm_ng.model.states import NodeFlag
 from tests.dbd.accounting_room import (
@@ -31,6 +33,8 @@ from tests.dbd.accounting_room import (
 from tests.dbd.rollup.usage_room import cluster_row, roll_up
 
 pytestmark = pytest.mark.usefixtures("in_utc")
+
+ENERGY_OF = ("tres_id", "allocated_s")
 
 
 def ran(first: int, last: int, job_id: int = 1, cpus: int = 4) -> list[ev.AnyEvent]:
@@ -97,6 +101,23 @@ def test_suspended_time_is_not_used(store: Database) -> None:
     record(store, ev.JobResumed(at("13:30:00"), 1, 1), *finished(at("13:40:00"), 1, 3, 0))
     roll_up(store, at("14:00:00"))
     assert cpu_seconds(store) == [("20 12:00", 4 * 2400), ("20 13:00", 4 * 600)]
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_energy_is_added_to_hours_that_are_done(store: Database, is_late: bool) -> None:
+    """It is known at the end of a job only, and spread over the hours in which the job ran."""
+    record(store, submitted(at("12:30:00"), 1), *started(at("12:30:00"), 1, on(1, 4)))
+    roll_up(store, at("14:00:00"))
+    step = ev.StepEnded(at("14:30:00"), 1, STEP_BATCH, 3, 0, Usage(ntasks=1, energy_j=1000))
+    over = finished(at("14:30:00"), 1, 3, 0)
+    record(store, *([*over, step] if is_late else [step, *over]))
+    roll_up(store, at("15:00:00"))
+    roll_up(store, at("15:01:00"))  # new hours come first
+    used = rows(store, schema.association_usage["hour"], *ENERGY_OF)
+    energy = [amount for tres_id, amount in used if tres_id == 3]
+    assert energy == [250, 500, 250]
+    assert cluster_row(store, at("13:00:00"), 3) == {"allocated_s": 500}
+    assert cpu_seconds(store)[1] == ("20 13:00", 4 * 3600)
 
 
 def test_days_and_months_are_the_sums(store: Database) -> None:

@@ -206,6 +206,29 @@ def test_the_parts_are_the_whole(
         assert min(*parts, times.over) >= 0
 
 
+@given(st.integers(0, 10_000), st.integers(0, 20_000), st.integers(1, 10**12))
+def test_the_joules_of_a_job_are_those_of_its_hours(
+    start_s: int, ran_s: int, energy_j: int
+) -> None:
+    """Each hour gets a whole number of them, and none is lost or counted twice."""
+    job = Job(
+        1, 1, "alice", "", start_s + 1, start_s + 1, start_s + 1 + ran_s, {}, energy_j=energy_j
+    )
+    hours = [Span(3600 * number, 3600 * number + 3600) for number in range(10)]
+    parts = [roll_up(hour, (), (job,)).by_association.get((1, 1), {}) for hour in hours]
+    joules = [part.get("energy", 0) for part in parts]
+    assert sum(joules) == energy_j
+    even = [
+        energy_j
+        * max(0, min(job.end_s, hour.end_s) - max(job.start_s, hour.start_s))
+        / (ran_s or 1)
+        for hour in hours
+    ]
+    assert not ran_s or all(
+        abs(part - share) <= 1 + energy_j * 1e-9 for part, share in zip(joules, even, strict=True)
+    )
+
+
 def cut(start_s: int, end_s: int, where_s: int) -> list[tuple[int, int]]:
     """Return a period in one part or two."""
     last_s = end_s or HOUR.end_s + 10_000

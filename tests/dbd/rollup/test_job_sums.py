@@ -178,10 +178,10 @@ def test_jobs_that_are_added_up_keep_a_drained_node_in_service(store: Database) 
 
 
 @pytest.mark.parametrize("is_late", [False, True])
-def test_energy_is_of_the_hour_in_which_its_job_ended(store: Database, is_late: bool) -> None:
+def test_energy_is_spread_over_the_hours_of_its_job(store: Database, is_late: bool) -> None:
     """Joules, not multiplied by any time; steps beside each other measured the same."""
     begin, end = at("12:30:00"), at("13:20:00")
-    usages = [StepUsage(ntasks=1, energy_j=joules) for joules in (700, 1200)]
+    usages = [StepUsage(ntasks=1, energy_j=joules) for joules in (700, 1201)]
     steps = [
         ev.StepEnded(end, 1, step_id, 3, 0, usage)
         for step_id, usage in zip((STEP_BATCH, STEP_EXTERN), usages, strict=True)
@@ -197,8 +197,8 @@ def test_energy_is_of_the_hour_in_which_its_job_ended(store: Database, is_late: 
         sum(seconds.get("energy", 0) for seconds in usage.by_association.values())
         for usage in hours
     ]
-    assert used == [0, 1200, 0]
-    assert "energy" not in hours[0].cluster
-    assert (hours[1].cluster["energy"].allocated, hours[1].cluster["energy"].idle) == (1200, 0)
+    assert used == [720, 481, 0]  # 30 and 20 of 50 minutes
+    assert [hour.cluster["energy"].allocated for hour in hours[:2]] == [720, 481]
+    assert hours[1].cluster["energy"].idle == 0 and "energy" not in hours[2].cluster
     (text,) = rows(store, schema.jobs, "tres_allocated")[0]
-    assert str(text).split(",")[2] == "energy=1200"
+    assert str(text).split(",")[2] == "energy=1201"

@@ -492,7 +492,7 @@ def _set_energy(session: Session, job_id: int, energy_j: int) -> None:
     amounts["energy"] = max(amounts.get("energy", 0), energy_j)
     row["tres_allocated"] = tres_text(amounts)
     if row["end_us"]:
-        session.changed_at(row["end_us"])  # the hour that has the job's energy
+        session.energy_known(row)
 
 
 def _times_moved(session: Session, event: ev.TimesMoved) -> None:

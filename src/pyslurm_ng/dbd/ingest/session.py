@@ -11,7 +11,7 @@ from pyslurm_ng.dbd.database import Database
 from pyslurm_ng.dbd.ingest.cluster_facts import ClusterFacts
 from pyslurm_ng.dbd.ingest.position import Position
 from pyslurm_ng.dbd.lengths import LEAST, MOST, fit, usual_columns
-from pyslurm_ng.dbd.rollup.tables import note_change
+from pyslurm_ng.dbd.rollup.tables import ask_again, note_change
 from pyslurm_ng.dbd.statements import NUMBERS, Statement
 from pyslurm_ng.dbd.updates import next_version
 from pyslurm_ng.model.events import ScriptStored
@@ -77,6 +77,7 @@ class Session:
         self._facts = facts
         self._position = position
         self.changed_us = MOST
+        self._energy_since_us = MOST
         self._times: dict[int, tuple[int, ...]] = {}
         self.next_job_index = position.next_job_index
 
@@ -172,6 +173,10 @@ class Session:
         """Note that something since a time may not be as it was."""
         self.changed_us = min(self.changed_us, time_us)
 
+    def energy_known(self, row: Row) -> None:
+        """Note that the energy of a job that is over counts in all hours in which it ran."""
+        self._energy_since_us = min(self._energy_since_us, row["start_us"] or MOST)
+
     def suspended(self, job_index: int, start_us: int, end_us: int) -> None:
         """Keep a time for which a job was suspended."""
         self.suspensions[job_index, start_us] = end_us
@@ -192,10 +197,15 @@ class Session:
             for old_us, new_us in zip(before, _times(row), strict=True):
                 if old_us != new_us:
                     self.changed_at(min(time_us for time_us in (old_us, new_us) if time_us))
+            if row["end_us"] and not before[-1] and "energy=" in row["tres_allocated"]:
+                self.energy_known(row)
         claimed_us, changed_us = self._position.claimed_us, self._position.changed_us
         is_earlier = not changed_us or changed_us > self.changed_us
         if LEAST < self.changed_us < claimed_us and is_earlier:
             note_change(self.connection, self.cluster_id, self.changed_us)
+        if self._energy_since_us < claimed_us:
+            since_us = self._energy_since_us
+            ask_again(self.connection, self.database, self.cluster_id, since_us)
 
     def _save_wckeys(self, rows: Iterable[Row]) -> None:
         """Give users the keys that their jobs have, on clusters that track them."""

@@ -24,8 +24,8 @@ _NODE = "node"
 _CPU = "cpu"
 """Jobs that wait are counted with it only, and suspended jobs hold all but it, as in Slurm."""
 _ENERGY = "energy"
-"""Joules in place of seconds times amount. They are known when a job is over, and are of the hour
-in which it ended."""
+"""Joules in place of seconds times amount. They are known when a job is over, and are spread evenly
+over its time."""
 
 
 class Job(NamedTuple):
@@ -171,8 +171,8 @@ def roll_up(
     in_reservations: defaultdict[str, list[Job]] = defaultdict(list)
     for job in jobs:
         used = _used(job, hour)
-        if job.energy_j and hour.start_s < job.end_s <= hour.end_s:
-            used = {**used, _ENERGY: job.energy_j}
+        if job.energy_j and (energy_j := _energy_j(job, hour)):
+            used = {**used, _ENERGY: energy_j}
         _add_used(usage, cluster, job, used)
         if job.reservation:
             in_reservations[job.reservation].append(job)
@@ -224,6 +224,16 @@ def _used(job: Job, hour: Span) -> Seconds:
         ran = _part(job.start_s, job.end_s, hour)
         used[_CPU] -= job.held[_CPU] * covered(span.within(ran) for span in job.suspended)
     return used
+
+
+def _energy_j(job: Job, hour: Span) -> int:
+    """Return the joules of a job in the hour; those of all its hours add up to the whole."""
+    if not job.end_s:
+        return 0
+    start_s = min(job.start_s, job.end_s - 1)  # what took less than a second counts once
+    first_s, last_s = (min(max(second, start_s), job.end_s) - start_s for second in hour)
+    ran_s = job.end_s - start_s
+    return job.energy_j * last_s // ran_s - job.energy_j * first_s // ran_s
 
 
 def _waiting_s(job: Job, hour: Span) -> int:
