@@ -16,6 +16,7 @@ from pyslurm_ng.model.batches import decode_batch
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.wire.messages import Done, Pong, encode
 from pyslurm_ng.wire.query_messages import Cancelled
+from tests.dbd.accounting_room import configured, submitted
 from tests.world.writer_ends import Heard
 from tests.world.writer_room import WriterRoom
 
@@ -69,6 +70,30 @@ def test_an_answer_waits_for_the_disk(room: Room) -> None:
     assert (heard.told, len(room.journal.payloads)) == ([], 1)
     room.writer.on_durable(1)
     assert heard.told == [Done()]
+
+
+def test_the_end_of_a_waiting_job_says_its_priority(room: Room) -> None:
+    """Accounting has it from there: the job has no start that would say it."""
+    room.writer.priority_of = lambda job: 4711
+    room.writer.record([configured(5), submitted(5, 1)])
+    room.writer.record([ev.JobEnded(6, 1, 4)])
+    room.sync()
+    ends = [
+        event
+        for payload in room.journal.payloads
+        for event in decode_batch(payload)
+        if isinstance(event, ev.JobEnded)
+    ]
+    assert [(event.job_id, event.priority) for event in ends] == [(1, 4711)]
+
+
+def test_a_job_without_a_priority_ends_all_the_same(room: Room) -> None:
+    """What is raised about one job costs no more than that."""
+    spared: list[str] = []
+    room.writer.spared = lambda what, error: spared.append(what)
+    room.writer.priority_of = lambda job: 1 // 0
+    room.writer.record([configured(5), submitted(5, 1), ev.JobEnded(6, 1, 4)])
+    assert (room.bugs, spared, room.cluster.jobs[1].state) == ([], ["a priority"], 4)
 
 
 def test_what_a_request_adds_to_the_journal_is_counted_for_its_user(room: Room) -> None:

@@ -242,6 +242,13 @@ def test_steps_beyond_max_step_records_are_not_stored(database: Database) -> Non
     assert jobs(database, "derived_exit_code") == [(3 << 8,)]
 
 
+def test_a_job_that_never_ran_keeps_the_priority_of_its_end(store: Database) -> None:
+    """The start of a job that ran has said more."""
+    record(store, submitted(T, 1), ev.JobEnded(T + SECOND, 1, 4, priority=4711))
+    record(store, submitted(T, 2), ev.JobEnded(T + SECOND, 2, 4))
+    assert jobs(store, "priority") == [(4711,), (0,)]
+
+
 def test_usage_is_kept_with_nodes_and_tasks(store: Database) -> None:
     """Without a sample only the energy is known."""
     usage = Usage(

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.ctld.records import RecordCache
 from pyslurm_ng.ctld.rules.rule_faults import Spared, raise_it
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
-from pyslurm_ng.model.states import JobState, Reason
+from pyslurm_ng.model.states import TERMINAL_STATES, JobState, Reason
 from pyslurm_ng.sched.frame.plan import Plan, PlannedNodes, Wait
 
 _LATE_US = 500_000  # a second's turn of the loop is never exact
@@ -251,6 +252,16 @@ class Soft:
             self.last_seen_us[node_id] += shift_us
         for measures in self.node_load.values():
             measures.last_seen_us += shift_us
+
+    def priority_of(self, job: Job) -> int:
+        """Return what a job's place in the queue was worth last, or would be worth."""
+        if job.priority != NO_VAL:
+            return job.priority
+        known = job.start_priority or self.priority.get(job.job_id, 0)
+        known = known or self.last_priority.get(job.job_id, 0)
+        if known or job.state in TERMINAL_STATES:
+            return known
+        return self.rank(job)
 
     def _keep_priority(self, event: ev.AnyEvent) -> None:
         """Remember the priority of a job that ended while it waited, as squeue goes on showing it.

@@ -27,6 +27,7 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply
 from pyslurm_ng.model.batches import about_bytes, encode_batch
 from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import Job
 from pyslurm_ng.wire.messages import Done, encode
 from pyslurm_ng.wire.query_messages import Cancelled, JobsChanged
 
@@ -97,6 +98,7 @@ class Writer:
         spared: is told what was raised about one thing only; others of its kind go on.
         wrote: is told which user's request has added about how many bytes to the journal.
         refused: is told of each change that a rule refuses.
+        priority_of: what a waiting job's place in the queue is worth, for the record of its end.
     """
 
     def __init__(
@@ -130,6 +132,7 @@ class Writer:
         self.spared = spared
         self.wrote: Callable[[Caller, int], None] = _uncounted
         self.refused: Callable[[Struct, Context, Reject], None] = _unnoticed
+        self.priority_of: Callable[[Job], int] = _unranked
         self._encode = encode
         self._waiting_queries = WaitingQueries(self, call_later) if call_later is not None else None
         self._batch: list[ev.AnyEvent] = []
@@ -228,12 +231,7 @@ class Writer:
             return 0
         if not self._batch:
             self._call_soon(self.flush)
-        try:
-            for event in events:
-                apply(self.cluster, event)
-        except Exception as bug:
-            self._on_bug(f"cannot apply {event!r:.500}", bug)
-            raise
+        events = [self._apply(event) for event in events]
         size = self._add(events)
         shown = [event for event in events if type(event) is not ev.RequestAnswered]
         whole = (shown,) if shown else ()
@@ -245,6 +243,26 @@ class Writer:
                 except Exception as error:  # noqa: BLE001 - the state is sound, others go on
                     self.spared(f"{applied.__qualname__} of {_name(part[0])}", error)
         return size
+
+    def _apply(self, event: ev.AnyEvent) -> ev.AnyEvent:
+        """Apply an event, and return it; the end of a job that waits gets the job's priority."""
+        if type(event) is ev.JobEnded:
+            job = self.cluster.jobs.get(event.job_id)
+            if job is not None and not job.start_us:
+                event = replace(event, priority=self._priority(job))
+        try:
+            apply(self.cluster, event)
+        except Exception as bug:
+            self._on_bug(f"cannot apply {event!r:.500}", bug)
+            raise
+        return event
+
+    def _priority(self, job: Job) -> int:
+        try:
+            return self.priority_of(job)
+        except Exception as error:  # noqa: BLE001 - the job ends all the same
+            self.spared("a priority", error)
+            return 0
 
     def _add(self, events: Sequence[ev.AnyEvent]) -> int:
         """Put a decision's events into the batch; close it first where it is large already.
@@ -343,6 +361,10 @@ class Writer:
 
 def _uncounted(caller: Caller, size: int) -> None:
     """Count nothing: no user's share is bounded."""
+
+
+def _unranked(job: Job) -> int:
+    return 0
 
 
 def _unnoticed(request: Struct, context: Context, reject: Reject) -> None:

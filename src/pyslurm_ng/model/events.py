@@ -212,6 +212,7 @@ class JobEnded(Event, tag=12, frozen=True, array_like=True, gc=False):
     cancelled_by: int = NO_VAL
     reason_text: str = ""
     derived_exit_code: int = -1
+    priority: int = 0  # that it had if it ended while it waited; 0 if it was held, or not known
 
 
 class JobRequeued(Event, tag=13, frozen=True, array_like=True, gc=False):

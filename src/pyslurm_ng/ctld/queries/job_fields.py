@@ -37,7 +37,7 @@ from pyslurm_ng.model.node import Node, is_part, schedulable_mem_mib, spec_with_
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.rows import oversubscribe_shown
 from pyslurm_ng.model.sizes import JobSizes, cpus_of_each_gpu, job_sizes, least_counts
-from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState, Reason, reason_text
+from pyslurm_ng.model.states import JobFlag, JobState, Reason, reason_text
 from pyslurm_ng.sched.preemption import modes as preempt_modes
 
 Values: TypeAlias = dict[str, object]
@@ -195,18 +195,7 @@ def soft_values(cluster: Cluster, soft: Soft, job: Job) -> SoftValues:
     if planned:
         nodes = (cluster.nodes[node_id] for node_id in planned)
         names = hostlist.fold([node.spec.name for node in nodes if node is not None])
-    return SoftValues(_priority(soft, job), reason_text(reason), text, start_us, names)
-
-
-def _priority(soft: Soft, job: Job) -> int:
-    """Return what a job's place in the queue was worth last, or would be worth."""
-    if job.priority != NO_VAL:
-        return job.priority
-    known = job.start_priority or soft.priority.get(job.job_id, 0)
-    known = known or soft.last_priority.get(job.job_id, 0)
-    if known or job.state in TERMINAL_STATES:
-        return known
-    return soft.rank(job)
+    return SoftValues(soft.priority_of(job), reason_text(reason), text, start_us, names)
 
 
 def _why_it_waits(cluster: Cluster, soft: Soft, job: Job) -> tuple[int, str, int, Sequence[int]]:

@@ -183,6 +183,7 @@ class Scheduler:
         self._retry_us = 0  # when a pass is due because a job may be preempted from then on
         self._patience_us = 0  # when a pass is due because a job has waited long enough
         soft.rank = lambda job: self._priorities.priority(job, self.policy)
+        writer.priority_of = soft.priority_of
 
     def adopt(self, policy: Policy, prepare: Preparation) -> None:
         """Go by another configuration from the next pass on."""

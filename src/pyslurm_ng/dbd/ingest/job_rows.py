@@ -379,6 +379,7 @@ def _ended(session: Session, event: ev.JobEnded) -> None:
         row["exit_code"] = event.exit_code
         if not row["start_us"]:
             row["reason"] = "None"
+            row["priority"] = event.priority or row["priority"]
         if event.cancelled_by != NO_VAL:
             row["kill_uid"] = _uid(event.cancelled_by)
     _close_steps(session, row, event.time_us)
