@@ -78,6 +78,23 @@ def test_reconfigure_by_command(
     assert daemon.pid() == pid
 
 
+def test_reconfigure_takes_up_what_is_private(daemon: AccountingDaemon) -> None:
+    """As in Slurm; what needs a restart is named, and is not shown as if it were in use."""
+    daemon.write_dbd_conf()
+    assert daemon.run().returncode == 0
+    with daemon.dbd_conf.open("a") as file:
+        file.write("PrivateData=jobs,users\nPurgeEventAfter=3months\nDefaultQOS=high\n")
+    client = daemon.client()
+    client.change("Reconfigure", {})
+    pairs = dict(client.call("ShowDbdConfig", {})["pairs"])
+    assert pairs["PrivateData"] == "jobs,users"
+    assert pairs["PurgeEventAfter"] == "3months"
+    assert pairs["DefaultQOS"] == "normal"
+    log = (daemon.path / "slurmdbd.log").read_text()
+    assert "reconfigure: DefaultQOS: a restart is needed for that" in log
+    client.close()
+
+
 def test_daemons_at_other_ports_leave_one_file(daemon: AccountingDaemon) -> None:
     """`pyslurm-ng up` takes ports that are free, others each time, in the same directory."""
     daemon.write_dbd_conf()

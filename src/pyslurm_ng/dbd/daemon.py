@@ -29,7 +29,13 @@ from pyslurm_ng.daemon.metrics_text import family
 from pyslurm_ng.daemon.process_settings import raise_open_files, settle_memory
 from pyslurm_ng.dbd.database import Database, NewerStoreError, is_retryable
 from pyslurm_ng.dbd.migrations import LATEST
-from pyslurm_ng.dbd.options import BadOptions, Configuration, Options, load_configuration
+from pyslurm_ng.dbd.options import (
+    BadOptions,
+    Configuration,
+    Options,
+    load_configuration,
+    reconfigured,
+)
 from pyslurm_ng.dbd.pass_script import obstacle
 from pyslurm_ng.dbd.private_connection import check_tls, is_refused_by_tls
 from pyslurm_ng.dbd.rollup.duty import RollUp
@@ -249,18 +255,9 @@ class Daemon:
         loop = asyncio.get_running_loop()
         assert self._stop is not None
         identity = self._identity()
-        settings = Settings(
-            self._host,
-            os.geteuid(),
-            conf.private,
-            conf.pairs,
-            conf.purge,
-            has_coordinators=conf.has_coordinators,
-            most_range_s=conf.most_range_s,
-        )
         service = self._service = Service(
             database,
-            settings,
+            self._settings(),
             self._log,
             on_shutdown=self._stop.set,
             on_reconfigure=self._reconfigure,
@@ -281,7 +278,7 @@ class Daemon:
             faults=service.faults,
             http=lambda request, answer: pages.respond(request, answer),
         )
-        pages = pages_of(server, service, is_private=bool(conf.private))
+        pages = pages_of(server, service)
         path = socket_file("slurmdbd", conf.pid_file, conf.port)
         try:
             try:
@@ -297,8 +294,7 @@ class Daemon:
             settle_memory()
             if conf.rolls_up:
                 roll_up.thread.start()
-            if conf.purge.is_needed:
-                service.purge.thread.start()
+            service.purge.thread.start()
             self._tell_ready(background)
             await over.wait()
             if self._stop.is_set():
@@ -312,20 +308,38 @@ class Daemon:
             roll_up.thread.join()
 
     def _reconfigure(self) -> None:
-        """Take a new log level and file; everything else needs a restart, as in Slurm."""
+        """Take what can be taken while the daemon runs, and name what needs a restart."""
         try:
-            self._conf = load_configuration(self._options)
+            new = load_configuration(self._options)
+            self._conf, waiting = reconfigured(self._conf, new)
             self._open_log()
         except (BadOptions, CannotStart) as error:
             self._log.error(f"reconfigure: {error}; the old configuration stays")
-        else:
-            self._log.info("Reconfigure signal (SIGHUP) received")
+            return
+        self._log.info("Reconfigure signal (SIGHUP) received")
+        if waiting:
+            self._log.error(f"reconfigure: {', '.join(waiting)}: a restart is needed for that")
+        if self._service is not None:
+            self._service.settings = self._settings()
+            self._service.purge.policy = self._conf.purge
+
+    def _settings(self) -> Settings:
+        conf = self._conf
+        return Settings(
+            self._host,
+            os.geteuid(),
+            conf.private,
+            conf.pairs,
+            conf.purge,
+            has_coordinators=conf.has_coordinators,
+            most_range_s=conf.most_range_s,
+        )
 
     def _report(self, _loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         self._log.error(f"{context.get('message')}: {context.get('exception')!r}")
 
 
-def pages_of(server: StreamServer, service: Service, *, is_private: bool) -> DaemonPages:
+def pages_of(server: StreamServer, service: Service) -> DaemonPages:
     """Return health and metrics of slurmdbd; with PrivateData they are for its own user and root.
 
     It is ready as soon as it listens: one that waits for its term does not.
@@ -344,7 +358,7 @@ def pages_of(server: StreamServer, service: Service, *, is_private: bool) -> Dae
         lines,
         why_not_ready=lambda: "",
         is_on=lambda: True,
-        is_private=lambda: is_private,
+        is_private=lambda: bool(service.settings.private),
         privileged=(0, os.geteuid()),
     )
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import getopt
 import os
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass, field, replace
 
 import sqlalchemy as sa
 
@@ -241,6 +242,34 @@ def _configured(
         pairs=tuple(_pairs(conf, path)),
         purge=policy_of(conf),
     )
+
+
+_TAKEN_LATER = re.compile(
+    "Archive|Purge|MaxPurgeLimit$|PrivateData$|MaxQueryTimeRange$|DebugLevel|Log"
+)
+"""Keys that a running slurmdbd takes up."""
+
+
+def reconfigured(old: Configuration, new: Configuration) -> tuple[Configuration, list[str]]:
+    """Return what a running daemon takes of a new file, and the other keys that changed."""
+    before = dict(old.pairs)
+    pairs = tuple(
+        (key, value if _TAKEN_LATER.match(key) else before.get(key, value))
+        for key, value in new.pairs
+    )
+    waiting = [key for (key, value), kept in zip(new.pairs, pairs, strict=True) if kept[1] != value]
+    conf = replace(
+        old,
+        log_file=new.log_file,
+        log_level=new.log_level,
+        log_time_format=new.log_time_format,
+        syslog_debug=new.syslog_debug,
+        private=new.private,
+        most_range_s=new.most_range_s,
+        purge=new.purge,
+        pairs=pairs,
+    )
+    return conf, waiting
 
 
 def _new_cluster_qos(text: str, path: str) -> str:

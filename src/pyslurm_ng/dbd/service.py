@@ -81,6 +81,7 @@ class Service:
         retries: transactions that were tried again after a database error.
         faults: rows set aside, internal errors and errors of the database, by kind.
         purge: removes old records.
+        settings: what the next request goes by.
         counts: calls and roll-ups, and how long they took.
     """
 
@@ -94,7 +95,7 @@ class Service:
         on_reconfigure: Callable[[], None],
     ) -> None:
         self._database = database
-        self._settings = settings
+        self.settings = settings
         self._log = log
         self._on_shutdown = on_shutdown
         self._on_reconfigure = on_reconfigure
@@ -165,10 +166,10 @@ class Service:
             case msg.ShowDbdStats():
                 self._read(call, lambda at: self._stats(at, call, request.clear), begun)
             case msg.ShowDbdConfig():
-                call.reply(msg.DbdConfig(list(self._settings.config_pairs)))
+                call.reply(msg.DbdConfig(list(self.settings.config_pairs)))
             case Ping():
                 now_us = time.time_ns() // 1000
-                call.reply(Pong(self._settings.host, "accounting", f"slurm {__version__}", now_us))
+                call.reply(Pong(self.settings.host, "accounting", f"slurm {__version__}", now_us))
             case Shutdown():
                 call.reply(Done())
                 self._loop.call_soon(self._on_shutdown)
@@ -309,7 +310,7 @@ class Service:
 
     def _actor(self, connection: sa.Connection, call: Call) -> Actor:
         uid = call.peer.uid
-        settings = self._settings
+        settings = self.settings
         is_trusted = is_service(uid, settings.service_uid)
         actor = actor_of(connection, uid, user_name(uid), is_trusted, settings.has_coordinators)
         if actor.is_operator:
@@ -322,14 +323,14 @@ class Service:
         """Return the caller of a query that is not about too long a time."""
         actor = self._actor(connection, call)
         now_us = time.time_ns() // 1000
-        refuse_wide_range(call.request, actor, self._settings.most_range_s, now_us)
+        refuse_wide_range(call.request, actor, self.settings.most_range_s, now_us)
         return actor
 
     def _shown(
         self, shown_to: Callable[..., msgspec.Struct], at: sa.Connection, call: Call
     ) -> msgspec.Struct:
         """Return what an answer shows to the caller."""
-        return shown_to(at, call.request, self._asker(at, call), self._settings.private)
+        return shown_to(at, call.request, self._asker(at, call), self.settings.private)
 
     def _job_text(
         self, connection: sa.Connection, call: Call, request: msg.GetJobScript
@@ -345,7 +346,7 @@ class Service:
 
         def begin(connection: sa.Connection) -> queries.JobListing:
             actor, now_us = self._asker(connection, asked.call), time.time_ns() // 1000
-            is_private = "jobs" in self._settings.private
+            is_private = "jobs" in self.settings.private
             return queries.JobListing(connection, request, actor, is_private, now_us, is_behind)
 
         listing = yield from read_in_turn(self._database, asked, begin)

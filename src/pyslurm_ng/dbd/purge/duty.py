@@ -79,7 +79,7 @@ class Purge:
     def _look(self) -> None:
         """Purge if an hour is over since the last time; the roll-up of that hour comes first."""
         hour_s = hour_of(self._clock_s() - 2 * int(PAUSE_S))
-        if hour_s == self._done_s:
+        if hour_s == self._done_s or not self.policy.is_needed:
             return
         try:
             self.purge(self.policy)
