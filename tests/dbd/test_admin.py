@@ -408,6 +408,14 @@ def test_a_deleted_association_comes_back_under_its_id(store: Database) -> None:
     assert after["limits"] == {}
 
 
+def test_limits_of_a_qos_are_shown_by_the_names_that_set_them(store: Database) -> None:
+    """MaxJobs and MaxSubmitJobs are those of each user, as in Slurm 22.05."""
+    manage(store, "modify qos low set maxjobs=4 maxsubmitjobs=0")
+    row = next(row for row in listed(store, "qos") if row["Name"] == "low")
+    assert (row["MaxJobs"], row["MaxJobsPerUser"]) == ("4", "4")
+    assert (row["MaxSubmitJobs"], row["MaxSubmitJobsPerUser"]) == ("0", "0")
+
+
 def test_a_removed_qos_leaves_every_list(store: Database) -> None:
     """No list may keep a QOS that does not exist."""
     manage(store, "modify user bob set qos+=low")

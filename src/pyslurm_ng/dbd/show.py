@@ -72,7 +72,7 @@ QOS_FIELDS = (
     "ID", "Name", "Description", "Flags", "Priority", "GraceTime", "Preempt", "PreemptMode",
     "PreemptExemptTime", "UsageFactor", "UsageThreshold", "LimitFactor", "limits",
     *[spec.name for spec in limits.QOS_LIMITS],
-    *limits.SINGLE_TRES,
+    *limits.SINGLE_TRES, "MaxJobs", "MaxSubmitJobs",
 )  # fmt: skip
 
 
@@ -411,6 +411,9 @@ def _qos(asked: Asked) -> tuple[Iterable[str], list[Row]]:
             row[spec.name] = limits.show_limit(stored, spec)
         for name in limits.SINGLE_TRES:
             row[name] = limits.show_single(stored, name)
+        # The names that these limits have in associations mean those of users here.
+        row["MaxJobs"] = row["MaxJobsPerUser"]
+        row["MaxSubmitJobs"] = row["MaxSubmitJobsPerUser"]
         shown.append(row)
     return QOS_FIELDS, shown
 
