@@ -8,7 +8,6 @@ other programs use the processors, the rates by processor time say more.
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
+from pyslurm_ng.daemon.process_settings import settle_memory
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.database import Database, sqlite_url
 from pyslurm_ng.dbd.ingest.batches import ingest
@@ -53,8 +53,7 @@ def main() -> int:
         database = Database(sqlite_url(f"{directory}/accounting.sqlite"))
         database.open()
         register(database)
-        gc.collect()
-        gc.freeze()  # as slurmdbd does
+        settle_memory()  # as slurmdbd does before it serves
         events = 0
         start, used = time.perf_counter(), time.process_time()
         for first in range(0, len(payloads), options.frames_per_message):
