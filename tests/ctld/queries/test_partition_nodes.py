@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyslurm_ng.base.hostlist import expand
+from pyslurm_ng.cli.control.show_nodes import partition_lines
 from pyslurm_ng.ctld.queries.nodes import PARTITION_FIELDS, show_partitions
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.kernels.records import project
@@ -71,3 +72,35 @@ def test_licences_that_are_counted_are_among_the_tres() -> None:
     assert (
         shown_of(CONF.format("n1"))["tres"] == "cpu=4,mem=1000M,node=1,billing=4,license/matlab=10"
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "end"),
+    [
+        ("SuspendTime=100", "ResumeTimeout=GLOBAL SuspendTimeout=GLOBAL SuspendTime=100"),
+        ("SuspendTime=INFINITE", "ResumeTimeout=GLOBAL SuspendTimeout=GLOBAL SuspendTime=INFINITE"),
+        (
+            "ResumeTimeout=50 SuspendTimeout=5",
+            "ResumeTimeout=50 SuspendTimeout=5 SuspendTime=GLOBAL",
+        ),
+    ],
+)
+def test_own_times_of_power_saving_are_shown(line: str, end: str) -> None:
+    """As Slurm 22.05 does, where a partition has one; other partitions have no such line."""
+    row = shown_of(CONF.format(f"ALL {line}"))
+    assert partition_lines(row, "OFF")[-1] == f"{end} PowerDownOnIdle=NO"
+    assert partition_lines(shown_of(CONF.format("ALL")), "OFF")[-1].startswith("TRES=")
+
+
+def test_words_of_a_partition_are_shown_as_slurm_writes_them() -> None:
+    """Whatever their order and case in slurm.conf."""
+    lines = partition_lines(
+        shown_of(
+            "PreemptType=preempt/partition_prio\nPreemptMode=SUSPEND,GANG"
+            + CONF.format("ALL SelectTypeParameters=CR_Core PreemptMode=REQUEUE,GANG")
+        ),
+        "GANG,SUSPEND",
+    )
+    text = " ".join(lines)
+    assert "SelectTypeParameters=CR_CORE" in text
+    assert "PreemptMode=GANG,REQUEUE" in text

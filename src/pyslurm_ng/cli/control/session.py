@@ -3,6 +3,7 @@
 import os
 from time import monotonic_ns
 
+from pyslurm_ng.base.preempt_words import preempt_text
 from pyslurm_ng.cli.command import connect, fail, printable, read_conf, say, uid_of
 from pyslurm_ng.wire.client import SlurmError
 from pyslurm_ng.wire.daemon_link import controller_hosts
@@ -66,7 +67,7 @@ class Session:
     @property
     def preempt_mode(self) -> str:
         """PreemptMode= of the cluster."""
-        return self.conf.get("PreemptMode", "OFF").upper()
+        return preempt_text(self.conf.get("PreemptMode", "OFF").upper().split(","))
 
     def complain(self, text: str) -> None:
         """Print an error; with --quiet only the exit code tells it."""

@@ -1,6 +1,7 @@
 """scontrol show node and show partition."""
 
 from pyslurm_ng.base.numbers import INFINITE, NO_VAL, SHOW_ALL, SHOW_FUTURE
+from pyslurm_ng.base.preempt_words import preempt_text
 from pyslurm_ng.base.state_names import node_state_full, shown_flags
 from pyslurm_ng.cli.command import Table
 from pyslurm_ng.cli.control.session import null, print_record
@@ -184,6 +185,19 @@ def _bind(row: "Row") -> str:
     return f" CpuBind={kind}{'s' * (kind != 'none')}" if kind else ""
 
 
+def _power_times(row: "Row") -> "list[str]":
+    """Return the line of a partition's own times of power saving, none where it has none."""
+    names = ("ResumeTimeout", "SuspendTimeout", "SuspendTime")
+    times = (row["resume_timeout_s"], row["suspend_timeout_s"], row["suspend_time_s"])
+    if all(time_s == NO_VAL for time_s in times) and not row["power_down_on_idle"]:
+        return []
+    special = {NO_VAL: "GLOBAL", INFINITE: "INFINITE"}
+    shown = [
+        f"{name}={special.get(time_s, time_s)}" for name, time_s in zip(names, times, strict=True)
+    ]
+    return [f"{' '.join(shown)} PowerDownOnIdle={_yes(row['power_down_on_idle'])}"]
+
+
 def partition_lines(row: "Row", preempt_mode: str) -> "list[str]":
     """Return the lines of one partition."""
     accounts = f"AllowAccounts={_everybody(row['allow_accounts'])}"
@@ -195,6 +209,7 @@ def partition_lines(row: "Row", preempt_mode: str) -> "list[str]":
     alternate = f" Alternate={row['alternate']}" if row["alternate"] else ""
     bind = _bind(row)
     over = row["over_time_limit_min"]
+    own_mode = preempt_text(row["preempt_mode"].split(","))
     over_text = "NONE" if over == NO_VAL else _unlimited(over)
     if row["def_mem_per_cpu_mib"]:
         memory = f"DefMemPerCPU={row['def_mem_per_cpu_mib']}"
@@ -222,17 +237,17 @@ def partition_lines(row: "Row", preempt_mode: str) -> "list[str]":
         f"PriorityJobFactor={row['priority_job_factor']} PriorityTier={row['priority_tier']}"
         f" RootOnly={_yes(row['root_only'])} ReqResv={_yes(row['req_resv'])}"
         f" OverSubscribe={row['oversubscribe']}",
-        f"OverTimeLimit={over_text} PreemptMode={row['preempt_mode'] or preempt_mode}",
+        f"OverTimeLimit={over_text} PreemptMode={own_mode or preempt_mode}",
     ]
     if row["topology"]:
         lines.append(f"Topology={row['topology']}")
     lines += [
         f"State={row['state']} TotalCPUs={row['total_cpus']} TotalNodes={row['total_nodes']}"
-        f" SelectTypeParameters={row['select_type_parameters'] or 'NONE'}",
+        f" SelectTypeParameters={row['select_type_parameters'].upper() or 'NONE'}",
         f"JobDefaults={null(row['job_defaults'])}",
         memory,
         f"TRES={null(row['tres'])}",
     ]
     if row["tres_billing_weights"]:
         lines.append(f"TRESBillingWeights={row['tres_billing_weights']}")
-    return lines
+    return lines + _power_times(row)

@@ -174,7 +174,7 @@ def partition_line(row: "Row", preempt_mode: str) -> str:
     words = []
     for word in " ".join(partition_lines(row, preempt_mode)).split():
         key, _, value = word.partition("=")
-        if key in _DERIVED or value in ("N/A", "(null)", "NONE", "UNLIMITED"):
+        if key in _DERIVED or value in ("N/A", "(null)", "NONE", "UNLIMITED", "GLOBAL"):
             continue
         if key == "PreemptMode" and not row["preempt_mode"]:
             continue

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pyslurm_ng.base.numbers import INFINITE, NO_VAL
+from pyslurm_ng.base.preempt_words import preempt_text
 from pyslurm_ng.base.units import format_seconds
 from pyslurm_ng.conf.cgroup_conf import CgroupConf
 from pyslurm_ng.conf.slurm_conf import PARAMETER_TABLE, SlurmConf
@@ -220,7 +221,7 @@ def shown_value(conf: SlurmConf, key: Key) -> str:
     if key.name == "PropagateResourceLimits" and not value:
         return "(null)" if conf.propagate_resource_limits_except else "ALL"
     if key.name == "PreemptMode":
-        return ",".join(sorted(value))
+        return preempt_text(value)
     if key.name == "SelectTypeParameters":
         return ",".join(word.upper() for word in value) or "NONE"
     if key.name == "AccountingStorageEnforce":
