@@ -56,6 +56,16 @@ def test_words(
     assert capsys.readouterr().out == (DENIED if is_refused else "")
 
 
+def test_words_that_are_wrong_are_logged_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The module hands every word on; a misspelt one leaves its default, and the log says so."""
+    logged: list[str] = []
+    monkeypatch.setattr(pam_adopt, "_log", logged.append)
+    answers(monkeypatch, IN_JOB)
+    words = ["action_no_jobs=what", "action_adopt_falure=deny", "action_unknown", "nodename=n1"]
+    assert pam_adopt.main(words) == 0
+    assert logged == [f"{word}: not known, so it has no effect" for word in words[:3]]
+
+
 def test_root_and_other_phases_are_let_in(monkeypatch: pytest.MonkeyPatch) -> None:
     answers(monkeypatch, NO_JOB)
     monkeypatch.setenv("PAM_TYPE", "close_session")
