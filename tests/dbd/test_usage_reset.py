@@ -42,7 +42,7 @@ def reset_names(database: Database) -> set[str]:
     [
         ("modify account physics set RawUsage=0",
          {"physics/", "optics/", "physics/bob", "optics/alice"}),
-        ("modify account chem,optics set rawu=00",
+        ("modify account chem,optics set rawusag=00",
          {"chem/", "chem/alice", "optics/", "optics/alice"}),
         ("modify user alice where account=chem cluster=demo set RawUsage=0", {"chem/alice"}),
         ("modify qos high set RawUsage=0", {"high"}),
