@@ -850,6 +850,16 @@ def test_new_clusters_begin_with_default_qos(
     assert dora["QOSLevel"] == "standard"
 
 
+def test_without_limits_of_parents_a_user_has_no_qos_of_theirs(store: Database) -> None:
+    """WOPLimits and WOPInfo of `list associations`, as in Slurm 22.05."""
+    manage(store, "modify account chem set qos=low")
+    where = "accounts=chem"
+    assert {row["QOSLevel"] for row in listed(store, "association", where)} == {"low"}
+    own = listed(store, "association", where, "woplimits")
+    assert {str(row["User"] or "-"): row["QOSLevel"] for row in own}.pop("-") == "low"
+    assert {row["QOSLevel"] for row in own if row["User"]} == {""}
+
+
 def test_what_a_qos_preempts_may_have_signs(store: Database) -> None:
     """`preempt=+a,-b`, as `qos=+a` of an association; 22.05 takes both."""
     manage(store, "add qos mid")
