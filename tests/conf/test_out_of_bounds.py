@@ -212,3 +212,23 @@ def test_usage_that_never_fades_is_named_unless_it_is_reset() -> None:
     assert read(f"PriorityDecayHalfLife=0\n{reset}").warnings == ()
     (warning,) = read("PriorityDecayHalfLife=0").warnings
     assert "usage only grows" in warning
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("CpuSpecList=99", "CpuSpecList: ignored: there are CPUs 0 to 15"),
+        ("MemSpecLimit=8192", "MemSpecLimit: ignored: no memory of RealMemory=8192 would be left"),
+    ],
+)
+def test_more_than_there_is_cannot_be_kept_for_the_system(words: str, said: str) -> None:
+    """22.05 resets both, and logs an error."""
+    conf = read(f"NodeName=n2 CPUs=16 RealMemory=8192 {words}")
+    node = conf.nodes[1]
+    assert (node.cpu_spec_list, node.mem_spec_limit_mib) == ((), 0)
+    assert [line.partition(": ")[2] for line in conf.warnings] == [said]
+
+
+def test_a_binding_may_be_plural() -> None:
+    """As scontrol shows it, and Slurm takes it."""
+    assert read("NodeName=n2 CPUs=16 CpuBind=cores").nodes[1].cpu_bind == "core"

@@ -133,6 +133,7 @@ def _expand(
     """
     names = _names(text, settings["node_name"][1], values["node_name"])
     cpus, boards, sockets, cores, threads = _shape(text, entry, settings, values)
+    _check_kept_back(text, settings, values, cpus)
     hostnames = _spread(text, settings, values, "node_hostname", names)
     addresses = _spread(text, settings, values, "node_addr", hostnames)
     bcast = _spread(text, settings, values, "bcast_addr", addresses)
@@ -277,6 +278,19 @@ def _shape(
     if values["core_spec_count"] >= max(1, sockets * cores):
         text.fail(first, f"CoreSpecCount={values['core_spec_count']} leaves no core for jobs")
     return cpus, boards, sockets, cores, threads
+
+
+def _check_kept_back(
+    text: ConfText, settings: dict[str, tuple[Any, Entry]], values: dict[str, Any], cpus: int
+) -> None:
+    """Leave out what is kept for the system where there is not as much; a warning says so."""
+    if values["cpu_spec_list"] and max(values["cpu_spec_list"]) >= cpus:
+        text.warn(settings["cpu_spec_list"][1], f"ignored: there are CPUs 0 to {cpus - 1}")
+        values["cpu_spec_list"] = ()
+    if "real_memory" in settings and values["mem_spec_limit"] >= max(1, values["real_memory"]):
+        kept = f"ignored: no memory of RealMemory={values['real_memory']} would be left"
+        text.warn(settings["mem_spec_limit"][1], kept)
+        values["mem_spec_limit"] = 0
 
 
 def _check_ports(text: ConfText, nodes: list[NodeConf]) -> None:

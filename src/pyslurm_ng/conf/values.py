@@ -194,6 +194,8 @@ def _enum(key: Key, text: str) -> str:
     # Debug levels were numbers in the past, and sites still write them.
     if text.isdigit() and key.choices[:2] == ("quiet", "fatal"):
         return key.choices[min(int(text), len(key.choices) - 1)]
+    if key.name == "CpuBind":  # scontrol shows `cores`
+        text = text.lower().removesuffix("s")
     for choice in key.choices:
         if text.lower() == choice.lower():
             return choice
