@@ -226,6 +226,35 @@ def test_what_a_job_may_ask_for(
     assert [line.strip() for line in printed.stdout.splitlines()] == [plain, asked]
 
 
+def test_a_command_has_its_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in `scontrol show job`; jobs of salloc and srun have none, as in Slurm."""
+    reference = queue()
+    reference.submit(40, "alice", "12:10:18", "script", command="/o/a.sh", argv=("-x", "b c"))
+    reference.submit(41, "alice", "12:10:18", "interactive")
+    for words in (["-o", "%o"], ["-O", "command:20"]):
+        words = ["squeue", "-h", "-j", "40,41", "-S", "i", *words]
+        printed = run_command(monkeypatch, reference, "root", words)
+        assert [line.strip() for line in printed.stdout.splitlines()] == [
+            "/o/a.sh -x b c",
+            "(null)",
+        ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [((0, 0), ("0", "0:00")), ((2, 330), ("2", "5:30")), ((1, 86400), ("1", "1-00:00:00"))],
+)
+def test_how_long_a_job_waits_for_few_switches(
+    asked: tuple[int, int], shown: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No cluster is the origin of a job without a federation."""
+    reference = queue()
+    switches, wait_s = asked
+    reference.submit(40, "alice", "12:10:18", "spread", switches=switches, switches_wait_s=wait_s)
+    words = ["squeue", "-h", "-j", "40", "-O", "reqswitch:5,wait4switch:12,origin:8"]
+    assert run_command(monkeypatch, reference, "root", words).stdout.split() == [*shown, "NA"]
+
+
 def test_patterns_of_files_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     """--expand-patterns; without it they are shown as they were asked for."""
     reference = queue()

@@ -60,6 +60,11 @@ def _or_null(context: Context, column: "Cells") -> "Cells":
     return [cell or "(null)" for cell in column]
 
 
+def _command(context: Context, scripts: "Cells", arguments: "Cells") -> "Cells":
+    rows = zip(scripts, arguments, strict=False)
+    return [" ".join((script, *words)) if script else "(null)" for script, words in rows]
+
+
 def _if_any(context: Context, column: "Cells") -> "Cells":
     return ["Yes" if cell else "No" for cell in column]
 
@@ -375,7 +380,7 @@ FIELDS: "dict[str, Field]" = {
     "burstbufferstate": ("", "BURST_BUFFER_STATE", ("burst_buffer_state",), _or_null),
     "cluster": ("", "CLUSTER", _ID, _cluster),
     "clusterfeature": ("", "CLUSTER_FEATURES", ("cluster_features",), _or_null),
-    "command": ("o", "COMMAND", ("command",), _or_null),
+    "command": ("o", "COMMAND", ("command", "argv"), _command),
     "comment": ("k", "COMMENT", ("comment",), _or_null),
     "container": ("", "CONTAINER", ("container",), _or_null),
     "containerid": ("", "CONTAINERID", _ID, _null),
