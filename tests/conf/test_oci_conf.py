@@ -85,3 +85,9 @@ def test_daemons_check_it(tmp_path: Path) -> None:
     )
     (tmp_path / "oci.conf").write_text(RUN)
     assert check(str(tmp_path / "slurm.conf")) == []
+
+
+def test_a_repeated_key_is_said_once_to_have_no_effect(tmp_path: Path) -> None:
+    (tmp_path / "oci.conf").write_text(RUN + "SrunArgs=-n1\nSrunArgs=--mem=5\n")
+    _, warnings = load_oci_conf(str(tmp_path / "oci.conf"))
+    assert [line.count("no effect") for line in warnings if "SrunArgs" in line] == [0, 1]

@@ -296,6 +296,13 @@ def test_keys_of_the_past_and_repeats_only_warn() -> None:
     )
 
 
+def test_a_repeated_key_is_said_once_to_have_no_effect() -> None:
+    """What the line that does not count would do is nobody's concern."""
+    conf = read("AccountingStorageUser=a\nAccountingStorageUser=b\n" + NODES)
+    assert [line.partition(":")[2][0] for line in conf.warnings] == ["4", "4"]
+    assert [line.count("no effect") for line in conf.warnings] == [0, 1]
+
+
 def test_the_old_name_of_the_controller_counts_when_it_is_the_only_one() -> None:
     text = "ClusterName=c\nControlMachine=old\nControlAddr=10.0.0.9\n" + NODES
     assert parse_slurm_conf(text).slurmctld_host == (ControllerHost("old", "10.0.0.9"),)

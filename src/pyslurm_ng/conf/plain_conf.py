@@ -23,6 +23,7 @@ def read_keys(
     values = table.defaults()
     given_entries: dict[str, Entry] = {}
     warnings: list[str] = []
+    effects: dict[str, list[str]] = {}  # warnings about what the entry that counts does
     for entry in (entry for line in text.lines for entry in line):
         entry = within_bounds(text, table.section, with_todays_words(text, table.section, entry))
         key = table.find(entry.key)
@@ -40,11 +41,13 @@ def read_keys(
             text.fail(entry, str(error))
             continue
         if key.name in given_entries:
+            warnings = [line for line in warnings if line not in effects[key.name]]
             warnings.append(
                 f"{where}: also in line {given_entries[key.name].line}; this one counts"
             )
         given_entries[key.name] = entry
-        warnings += gaps(table.section, key, entry, values[key.attribute])
+        effects[key.name] = gaps(table.section, key, entry, values[key.attribute])
+        warnings += effects[key.name]
         if values[key.attribute] != default_value(key):
             text.errors += refusals(table.section, key, entry, values[key.attribute])
     return values, given_entries, (*warnings, *text.warnings)

@@ -336,6 +336,7 @@ def _parameters(
     values = PARAMETER_TABLE.defaults()
     given_entries: dict[str, Entry] = {}
     removed_entries: dict[str, Entry] = {}
+    effects: dict[str, list[str]] = {}  # warnings about what the entry that counts does
     for entry in entries:
         entry = within_bounds(text, "slurm.conf", with_todays_words(text, "slurm.conf", entry))
         key = PARAMETER_TABLE.find(entry.key)
@@ -363,6 +364,7 @@ def _parameters(
         if key.name in given_entries and key.name in _REPEATABLE:
             value = values[key.attribute] + value
         elif key.name in given_entries:
+            warnings[:] = (line for line in warnings if line not in effects.get(key.name, ()))
             warnings.append(
                 f"{where}: also in line {given_entries[key.name].line}; this one counts"
             )
@@ -371,7 +373,8 @@ def _parameters(
         for word in unknown_options(key, entry.value):
             near = moved_word(key.name, word) or near_option(key, word)
             warnings.append(f"{where}: '{word}' is unknown and ignored{near}")
-        warnings += gaps(PARAMETER_TABLE.section, key, entry, value)
+        effects[key.name] = gaps(PARAMETER_TABLE.section, key, entry, value)
+        warnings += effects[key.name]
         if key.name == "SlurmctldHost" and len(values[key.attribute]) > 1:
             warnings.append(
                 f"{entry.file}:{entry.line}: SlurmctldHost={entry.value} has no effect in "
