@@ -284,3 +284,20 @@ def test_usual_columns_replace_what_was_stored(database: Database) -> None:
         database.upsert(connection, schema.steps, keys, [again, again | {"step_id": 1}], usual)
     stored = rows(database, schema.steps, *row)
     assert stored == [tuple(again.values()), tuple((again | {"step_id": 1}).values())]
+
+
+@pytest.mark.parametrize("count", [1, 9, 64, 65, 200])
+def test_rows_of_any_number_are_written(database: Database, count: int) -> None:
+    """SQLite takes several rows by one statement; a later row of the same key replaces a former."""
+    row: dict[str, object] = {
+        column.name: schema.default_of(column) for column in schema.steps.columns
+    }
+    row |= {"job_index": 1, "het_component": -1, "name": "before"}
+    steps = [row | {"step_id": number} for number in range(count)]
+    again = [steps[0] | {"name": "after"}]
+    with database.write() as connection:
+        database.upsert(
+            connection, schema.steps, ("job_index", "step_id", "het_component"), steps + again
+        )
+    stored = rows(database, schema.steps, "step_id", "name")
+    assert stored == [(0, "after"), *((number, "before") for number in range(1, count))]

@@ -8,7 +8,6 @@ import re
 import sqlite3
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -19,6 +18,7 @@ from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.database_rows import RowConnection, written_values
 from pyslurm_ng.dbd.migrations import LATEST, MIGRATIONS
 from pyslurm_ng.dbd.pass_script import printed_password
+from pyslurm_ng.kernels.records import picked
 
 MYSQL_SOCKETS = ("/run/mysqld/mysqld.sock", "/var/lib/mysql/mysql.sock")
 """None is where every user can make files: a server over a socket may ask for the password."""
@@ -56,6 +56,8 @@ _PLACES_OF_VALUES = re.compile(r"%\((\w+)\)s")
 _ROW_SHARE = 4
 """A row may take one in so many of the bytes of max_allowed_packet: quoting can double them."""
 _SQLITE_ROW_BYTES = 64 << 20
+_SQLITE_VALUES = 999
+"""Of one statement: the most that all versions take."""
 _SQLITE_STEPS = 20_000
 """Of SQLite's machine, between two questions whether a statement is still wanted: about 1 ms."""
 _CUT_SHORT_MYSQL = frozenset({1317, 1969, 3024})  # interrupted, MariaDB's and MySQL's time limits
@@ -84,14 +86,14 @@ class _Upsert(NamedTuple):
     defaults: dict[str, Any]
 
     def marked(self, table: sa.Table, usual: frozenset[str]) -> tuple[str, tuple[str, ...]]:
-        """Return the statement for SQLite, and the columns whose values it takes.
+        """Return the values of one row for SQLite, and the columns whose values are marks.
 
         Columns that have their default in all rows are written into it: each value that is handed
         over takes the driver and SQLite a tenth of a microsecond.
         """
         marks = [_literal(table.c[name]) if name in usual else "?" for name in self.order]
         order = tuple([name for name in self.order if name not in usual])
-        return f"{self.head}({', '.join(marks)}){self.tail}", order
+        return f"({', '.join(marks)})", order
 
 
 def _literal(column: sa.Column[Any]) -> str:
@@ -255,7 +257,7 @@ class Database:
         connection: sa.Connection,
         table: sa.Table,
         keys: Sequence[str],
-        rows: Sequence[dict[str, Any]],
+        rows: list[dict[str, Any]],
         usual: frozenset[str] = frozenset(),
     ) -> None:
         """Insert rows, or update all other given columns where `keys` exist already.
@@ -264,7 +266,7 @@ class Database:
 
         Args:
             usual: columns that have their default in all rows, if the caller knows
-                (`lengths.usual_columns`).
+                (`lengths.fit`).
         """
         if not rows:
             return
@@ -275,12 +277,28 @@ class Database:
         if upsert.defaults:
             rows = [upsert.defaults | row for row in rows]
         if self.is_sqlite:
-            marked, order = upsert.marked(table, usual)
-            connection.exec_driver_sql(marked, list(map(itemgetter(*order), rows)))
+            self._insert_marked(connection, upsert, upsert.marked(table, usual), rows)
             return
         for values in written_values(connection, rows, upsert.order):
             text = f"{upsert.head}{values}{upsert.tail}"
             connection.exec_driver_sql(text, execution_options={"no_parameters": True})
+
+    def _insert_marked(
+        self,
+        connection: sa.Connection,
+        upsert: _Upsert,
+        marked: tuple[str, tuple[str, ...]],
+        rows: list[dict[str, Any]],
+    ) -> None:
+        """Write rows to SQLite, several by each statement: to begin one takes as long as a row."""
+        marks, order = marked
+        together = max(1, min(_SQLITE_VALUES // len(order), len(rows)))
+        groups = picked(rows, order, together)
+        whole = len(rows) // together
+        for count, values in ((together, groups[:whole]), (len(rows) % together, groups[whole:])):
+            if values:
+                all_marks = ", ".join([marks] * count)
+                connection.exec_driver_sql(f"{upsert.head}{all_marks}{upsert.tail}", values)
 
     def _upsert(self, table: sa.Table, keys: Sequence[str], names: tuple[str, ...]) -> _Upsert:
         others = [name for name in names if name not in keys]
@@ -305,7 +323,10 @@ class Database:
         first, last = ("(?", "?)") if self.is_sqlite else ("(%(", ")s)")
         begin, end = text.index(first), text.index(last) + len(last)
         places = _PLACES_OF_VALUES.findall(text[begin:end])
-        order = tuple(compiled.positiontup or () if self.is_sqlite else places)
+        # The very objects that are keys of rows: kernels find those without a search.
+        own = {name: name for name in names}
+        inserted = compiled.positiontup or () if self.is_sqlite else places
+        order = tuple([own.get(name, name) for name in inserted])
         return _Upsert(text[:begin], text[end:], order, defaults)
 
     def schema_version(self, connection: sa.Connection) -> int:

@@ -6,15 +6,14 @@ make the database refuse a row, as MariaDB would (RELIABILITY 50).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
 
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.columns import TEXT_CHARACTERS
-from pyslurm_ng.kernels.records import fits, unchanged
+from pyslurm_ng.kernels.records import examined
 
 Row = dict[str, Any]
 
@@ -24,43 +23,40 @@ _MANY = 50
 """Rows for which it is worth the time to look what they have in common."""
 
 
-def usual_columns(table: sa.Table, rows: list[Row]) -> frozenset[str]:
-    """Return columns that have their default in all of many rows, half of those of most jobs."""
-    if len(rows) < _MANY:
-        return frozenset()
-    return frozenset(unchanged(rows, _defaults(table)))
-
-
-def fit(
-    table: sa.Table, rows: Sequence[Row], row_bytes: int, usual: frozenset[str] = frozenset()
-) -> None:
+def fit(table: sa.Table, rows: list[Row], row_bytes: int) -> frozenset[str]:
     """Change rows in place so that the database takes them; all have the same columns.
 
     Args:
         row_bytes: the most that the texts of one row may take, encoded; of a larger row the
             longest texts are cut first.
-        usual: columns that need no look, see `usual_columns`.
+
+    Returns:
+        columns that have their default in all of many rows, half of those of most jobs.
     """
     if not rows:
-        return
-    columns = _columns(table, tuple([name for name in rows[0] if name not in usual]))
-    for row in rows:
-        if not columns.hold(row, row_bytes):
-            columns.cut(row, row_bytes)
+        return frozenset()
+    columns = _columns(table, tuple(rows[0]))
+    misfits, usual = columns.examined(rows, row_bytes)
+    for row in misfits:
+        columns.cut(row, row_bytes)
+    return frozenset(usual) if len(rows) >= _MANY else frozenset()
 
 
 class _Columns:
     """The columns of one kind of row."""
 
-    def __init__(self, texts: dict[str, int], numbers: list[str]) -> None:
+    def __init__(self, names: tuple[str, ...], texts: dict[str, int], usual: Row) -> None:
         self._texts = texts
-        self._numbers = numbers
-        # Every row is checked, so a kernel does it.
-        self._checks = (tuple(texts), tuple(texts.values()), tuple(numbers))
+        self._numbers = [name for name in names if name not in texts]
+        lengths = tuple([texts.get(name, -1) for name in names])
+        self._checks = (names, lengths, tuple(map(usual.get, names)))
 
-    def hold(self, row: Row, row_bytes: int) -> bool:
-        """Return whether a row fits as it is; a row with a value of another type does not."""
-        return fits(row, *self._checks, row_bytes // _UTF8_BYTES)
+    def examined(self, rows: list[Row], row_bytes: int) -> tuple[list[Row], list[str]]:
+        """Return the rows that do not fit, and the columns that have their default in all rows.
+
+        Every row is looked at, so a kernel does it.
+        """
+        return examined(rows, *self._checks, row_bytes // _UTF8_BYTES)
 
     def cut(self, row: Row, row_bytes: int) -> None:
         """Cut the values that do not fit."""
@@ -86,7 +82,6 @@ def _shorten(row: Row, names: list[str], row_bytes: int) -> None:
         free_bytes -= len(encoded)
 
 
-@cache
 def _defaults(table: sa.Table) -> dict[str, Any]:
     """Return the defaults that fit and are the same object wherever they are."""
     defaults = {column.name: schema.default_of(column) for column in table.columns}
@@ -96,11 +91,8 @@ def _defaults(table: sa.Table) -> dict[str, Any]:
 @lru_cache(256)
 def _columns(table: sa.Table, names: tuple[str, ...]) -> _Columns:
     texts: dict[str, int] = {}
-    numbers: list[str] = []
     for name in names:
         column = table.c[name]
         if isinstance(column.type, sa.String):
             texts[name] = column.type.length or column.info.get("most", TEXT_CHARACTERS)
-        else:
-            numbers.append(name)
-    return _Columns(texts, numbers)
+    return _Columns(names, texts, _defaults(table))

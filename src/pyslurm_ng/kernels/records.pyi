@@ -48,21 +48,25 @@ def sql_values(
 ) -> list[str]:
     """Return rows as `(value,...),...` for MariaDB, in texts of at most so many bytes."""
 
-def fits(
-    row: dict[str, Any],
-    texts: tuple[str, ...],
+def examined(
+    rows: list[dict[str, Any]],
+    names: tuple[str, ...],
     lengths: tuple[int, ...],
-    numbers: tuple[str, ...],
+    defaults: tuple[Any, ...],
     most: int,
-) -> bool:
-    """Return whether each text is as long as its column at most, and all together as `most`.
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the rows that do not fit, and the names of columns with their default in all rows.
 
-    Lengths are in characters. A value of another type, and a number of more than 64 bits, does not
-    fit.
+    A row fits if each text is as long as its column at most, and all together as `most`. A value of
+    another type, and a number of more than 64 bits, does not fit. Lengths are in characters, -1 for
+    numbers; a default is the very object, None for a column that has none.
     """
 
-def unchanged(rows: list[dict[str, Any]], defaults: dict[str, Any]) -> list[str]:
-    """Return the keys under which all rows have the very object that `defaults` has."""
+def picked(rows: list[dict[str, Any]], names: tuple[str, ...], group: int) -> list[tuple[Any, ...]]:
+    """Return the values of rows under some names, those of so many rows in one tuple.
+
+    The last tuple has what is left.
+    """
 
 class Part:
     """What records put in one place of a text."""

@@ -10,7 +10,7 @@ from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.database import Database
 from pyslurm_ng.dbd.ingest.cluster_facts import ClusterFacts
 from pyslurm_ng.dbd.ingest.position import Position
-from pyslurm_ng.dbd.lengths import LEAST, MOST, fit, usual_columns
+from pyslurm_ng.dbd.lengths import LEAST, MOST, fit
 from pyslurm_ng.dbd.rollup.tables import ask_again, note_change
 from pyslurm_ng.dbd.statements import NUMBERS, Statement
 from pyslurm_ng.dbd.updates import next_version
@@ -150,8 +150,7 @@ class Session:
 
     def upsert(self, table: sa.Table, keys: Sequence[str], rows: list[Row]) -> None:
         """Insert or update rows; texts that are too long for a column are cut."""
-        usual = usual_columns(table, rows)
-        fit(table, rows, self.database.row_bytes, usual)
+        usual = fit(table, rows, self.database.row_bytes)
         self.database.upsert(self.connection, table, keys, rows, usual)
 
     def save(self) -> None:
