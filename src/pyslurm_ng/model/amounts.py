@@ -106,18 +106,41 @@ def allocated_tres(
     nodes: Iterable[NodeAlloc], tracked: Iterable[str], terms: str | None
 ) -> dict[str, int]:
     """Return the TRES held on nodes; billing only if its terms are given (steps have none)."""
+    charges = tuple([
+        (
+            node.cpus - node.idle_cpus,
+            node.mem_mib,
+            tuple([(gres.name, gres.type, gres.count) for gres in node.gres]) if node.gres else (),
+        )
+        for node in nodes
+    ])  # fmt: skip
+    sums = _sums_of if len(charges) <= _FEW_NODES else _sums_of.__wrapped__
+    return dict(sums(charges, tuple(tracked), terms))
+
+
+_FEW_NODES = 8
+"""Of jobs of which many hold the same; each of their records asks, and each of their steps."""
+
+
+@lru_cache(1024)
+def _sums_of(
+    charges: tuple[tuple[int, int, tuple[tuple[str, str, int], ...]], ...],
+    tracked: tuple[str, ...],
+    terms: str | None,
+) -> dict[str, int]:
+    """Return the TRES held in all: CPUs, memory and generic resources of each node."""
     amounts = {"cpu": 0, "mem": 0, "node": 0}
     totals: dict[str, int] = {}
-    for node in nodes:
-        amounts["cpu"] += node.charged_cpus
-        amounts["mem"] += node.mem_mib
+    for cpus, mem_mib, all_gres in charges:
+        amounts["cpu"] += cpus
+        amounts["mem"] += mem_mib
         amounts["node"] += 1
-        for gres in node.gres:
-            name = f"gres/{gres.name}"
-            totals[name] = totals.get(name, 0) + gres.count
-            if gres.type:
-                name = f"{name}:{gres.type}"
-                totals[name] = totals.get(name, 0) + gres.count
+        for name, kind, count in all_gres:
+            whole = f"gres/{name}"
+            totals[whole] = totals.get(whole, 0) + count
+            if kind:
+                typed = f"{whole}:{kind}"
+                totals[typed] = totals.get(typed, 0) + count
     if terms is not None:
         amounts["billing"] = billing({**amounts, **totals}, terms)
     amounts |= {name: totals[name] for name in tracked if name in totals}

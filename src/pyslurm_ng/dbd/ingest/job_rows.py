@@ -90,33 +90,31 @@ def _submitted(session: Session, event: ev.JobSubmitted) -> None:
     partition = _partition(session, event.partition)
     nodes, cpus, tres = _requested(request, partition, session.tracked)
     sluid = sluid_number(event.time_us, event.job_id)
-    row.update(
-        submit_us=event.time_us,
-        sluid=sluid,
-        original_sluid=sluid,
-        association_id=event.assoc_id,
-        account=event.account,
-        uid=event.uid,
-        gid=event.gid,
-        user=event.user_name,
-        group=event.group_name,
-        partition=event.partition,
-        qos=event.qos,
-        qos_requested=request.qos,
-        wckey=request.wckey,
-        name=request.name,
-        priority=_number(event.priority),
-        state=_PENDING,
-        reason=_reason(event.reason),
-        eligible_us=event.eligible_us,
-        time_limit_min=event.time_limit_min,
-        script_hash=event.script_hash,
-        environment_hash=event.env_hash,
-        flags="StartReceived",
-        nodes_requested=nodes,
-        cpus_requested=cpus,
-        tres_requested=tres_text(tres),
-    )
+    row["submit_us"] = event.time_us
+    row["sluid"] = sluid
+    row["original_sluid"] = sluid
+    row["association_id"] = event.assoc_id
+    row["account"] = event.account
+    row["uid"] = event.uid
+    row["gid"] = event.gid
+    row["user"] = event.user_name
+    row["group"] = event.group_name
+    row["partition"] = event.partition
+    row["qos"] = event.qos
+    row["qos_requested"] = request.qos
+    row["wckey"] = request.wckey
+    row["name"] = request.name
+    row["priority"] = _number(event.priority)
+    row["state"] = _PENDING
+    row["reason"] = _reason(event.reason)
+    row["eligible_us"] = event.eligible_us
+    row["time_limit_min"] = event.time_limit_min
+    row["script_hash"] = event.script_hash
+    row["environment_hash"] = event.env_hash
+    row["flags"] = "StartReceived"
+    row["nodes_requested"] = nodes
+    row["cpus_requested"] = cpus
+    row["tres_requested"] = tres_text(tres)
     _set_request(row, request, partition)
     if event.array_pending:
         row["array_job_id"] = event.job_id
@@ -152,27 +150,25 @@ def _set_request(row: Row, request: model_job.JobRequest, partition: Partition |
         for bit, word in _EXCLUSIVE:
             if flags & bit:
                 exclusive = word
-    row.update(
-        exclusive=exclusive,
-        oversubscribe="YES" if flags & REQ_OVERSUBSCRIBE else "NO",
-        mem_mib=per_cpu or per_node,
-        mem_is_per_cpu=int(per_cpu > 0),
-        constraints=request.constraint,
-        container=request.container,
-        licenses=request.licenses,
-        reservation_requested=request.reservation,
-        reservation=request.reservation,
-        work_dir=request.work_dir,
-        std_in=request.std_in,
-        std_out=request.std_out,
-        std_err=request.std_err,
-        submit_line=request.submit_line,
-        comment=request.comment,
-        admin_comment=request.admin_comment,
-        extra=request.extra,
-        mcs_label=request.mcs_label,
-        segment_size=request.segment,
-    )
+    row["exclusive"] = exclusive
+    row["oversubscribe"] = "YES" if flags & REQ_OVERSUBSCRIBE else "NO"
+    row["mem_mib"] = per_cpu or per_node
+    row["mem_is_per_cpu"] = int(per_cpu > 0)
+    row["constraints"] = request.constraint
+    row["container"] = request.container
+    row["licenses"] = request.licenses
+    row["reservation_requested"] = request.reservation
+    row["reservation"] = request.reservation
+    row["work_dir"] = request.work_dir
+    row["std_in"] = request.std_in
+    row["std_out"] = request.std_out
+    row["std_err"] = request.std_err
+    row["submit_line"] = request.submit_line
+    row["comment"] = request.comment
+    row["admin_comment"] = request.admin_comment
+    row["extra"] = request.extra
+    row["mcs_label"] = request.mcs_label
+    row["segment_size"] = request.segment
 
 
 def _updated(session: Session, event: ev.JobUpdated) -> None:
@@ -233,14 +229,12 @@ def _split(session: Session, event: ev.ArrayTaskSplit) -> None:
     row = session.new_job(event.job_id)
     row.update({name: array[name] for name in SUBMISSION_COLUMNS})
     sluid = sluid_number(array["submit_us"], event.job_id)
-    row.update(
-        state=array["state"],
-        flags=array["flags"],
-        array_task_id=NO_TASK if event.tasks else event.task_id,
-        array_tasks="",
-        sluid=sluid,
-        original_sluid=sluid,
-    )
+    row["state"] = array["state"]
+    row["flags"] = array["flags"]
+    row["array_task_id"] = NO_TASK if event.tasks else event.task_id
+    row["array_tasks"] = ""
+    row["sluid"] = sluid
+    row["original_sluid"] = sluid
     if event.tasks:
         row[PENDING_RANGES] = event.tasks
 
@@ -262,13 +256,11 @@ def _allocated(session: Session, event: ev.JobAllocated) -> None:
     row["partition"] = event.partition
     if event.time_limit_min != NO_VAL:
         row["time_limit_min"] = event.time_limit_min
-    row.update(
-        state=_RUNNING,
-        start_us=event.time_us,
-        eligible_us=row["eligible_us"] or event.time_us,
-        flags=f"Sched{event.scheduler},StartReceived",
-        priority=event.priority or row["priority"],
-    )
+    row["state"] = _RUNNING
+    row["start_us"] = event.time_us
+    row["eligible_us"] = row["eligible_us"] or event.time_us
+    row["flags"] = f"Sched{event.scheduler},StartReceived"
+    row["priority"] = event.priority or row["priority"]
     if event.licenses:
         row["licenses"] = event.licenses
     if event.reservation:
@@ -282,12 +274,10 @@ def _set_allocation(session: Session, row: Row, nodes: tuple[model_job.NodeAlloc
     partition = _partition(session, row["partition"])
     terms = partition.billing_terms if partition is not None else ""
     amounts = allocated_tres(nodes, session.tracked, terms)
-    row.update(
-        node_list=_node_list(session, nodes),
-        nodes_allocated=len(nodes),
-        cpus_allocated=amounts["cpu"],
-        tres_allocated=tres_text(amounts),
-    )
+    row["node_list"] = _node_list(session, nodes)
+    row["nodes_allocated"] = len(nodes)
+    row["cpus_allocated"] = amounts["cpu"]
+    row["tres_allocated"] = tres_text(amounts)
     if amounts["mem"] and ",mem=" not in f",{row['tres_requested']}":
         # Who asks for no amount asks for all memory of the nodes; only now it is a number.
         asked = filter(None, row["tres_requested"].split(","))
@@ -356,12 +346,10 @@ def _completing(session: Session, event: ev.JobCompleting) -> None:
         row["state"] = "REQUEUED"
     else:
         row["state"] = state
-    row.update(
-        end_us=event.end_us or event.time_us,
-        exit_code=event.exit_code,
-        kill_uid=_uid(event.cancelled_by),
-        failed_node=event.failed_node,
-    )
+    row["end_us"] = event.end_us or event.time_us
+    row["exit_code"] = event.exit_code
+    row["kill_uid"] = _uid(event.cancelled_by)
+    row["failed_node"] = event.failed_node
     if event.derived_exit_code >= 0:
         row["derived_exit_code"] = event.derived_exit_code
 
@@ -405,18 +393,16 @@ def _requeued(session: Session, event: ev.JobRequeued) -> None:
     row.update({name: old[name] for name in ("nodes_allocated", "cpus_allocated")})
     row["tres_allocated"] = old["tres_allocated"]
     sluid = sluid_number(event.time_us, event.job_id)
-    row.update(
-        attempt=event.attempt,
-        requeue_count=event.attempt,
-        submit_us=event.time_us,
-        sluid=sluid,
-        original_sluid=sluid,
-        state=_PENDING,
-        eligible_us=event.begin_us or event.time_us,
-        reason=_reason(event.reason),
-        priority=_number(event.priority) or old["priority"],
-        flags=old["flags"],
-    )
+    row["attempt"] = event.attempt
+    row["requeue_count"] = event.attempt
+    row["submit_us"] = event.time_us
+    row["sluid"] = sluid
+    row["original_sluid"] = sluid
+    row["state"] = _PENDING
+    row["eligible_us"] = event.begin_us or event.time_us
+    row["reason"] = _reason(event.reason)
+    row["priority"] = _number(event.priority) or old["priority"]
+    row["flags"] = old["flags"]
 
 
 def _step_created(session: Session, event: ev.StepCreated) -> None:
@@ -426,24 +412,22 @@ def _step_created(session: Session, event: ev.StepCreated) -> None:
     step = event.step
     row = session.step(job["job_index"], _step_id(step.step_id))
     amounts = allocated_tres(step.nodes, session.tracked, None)
-    row.update(
-        name=step.name,
-        state=_state_name(step.state),
-        start_us=step.start_us or step.created_us,
-        end_us=0,
-        node_list=_node_list(session, step.nodes),
-        nodes=len(step.nodes),
-        tasks=step.ntasks,
-        cpus=step.cpus,
-        distribution=step.distribution or "Unknown",
-        time_limit_min=step.time_limit_min,
-        submit_line=step.submit_line,
-        std_in=step.std_in,
-        std_out=step.std_out,
-        std_err=step.std_err,
-        container=step.container,
-        tres_allocated=tres_text(amounts),
-    )
+    row["name"] = step.name
+    row["state"] = _state_name(step.state)
+    row["start_us"] = step.start_us or step.created_us
+    row["end_us"] = 0
+    row["node_list"] = _node_list(session, step.nodes)
+    row["nodes"] = len(step.nodes)
+    row["tasks"] = step.ntasks
+    row["cpus"] = step.cpus
+    row["distribution"] = step.distribution or "Unknown"
+    row["time_limit_min"] = step.time_limit_min
+    row["submit_line"] = step.submit_line
+    row["std_in"] = step.std_in
+    row["std_out"] = step.std_out
+    row["std_err"] = step.std_err
+    row["container"] = step.container
+    row["tres_allocated"] = tres_text(amounts)
 
 
 def _step_updated(session: Session, event: ev.StepUpdated) -> None:
@@ -468,15 +452,13 @@ def _step_ended(session: Session, event: ev.StepEnded) -> None:
         return
     row = session.step(job["job_index"], _step_id(event.step_id))
     row.update(usage_columns(usage))
-    row.update(
-        state=_state_name(event.state),
-        exit_code=event.exit_code,
-        end_us=event.end_us or event.time_us,
-        kill_uid=_uid(event.cancelled_by),
-        energy_j=usage.energy_j if usage else 0,
-        user_cpu_us=usage.user_us if usage else 0,
-        system_cpu_us=usage.system_us if usage else 0,
-    )
+    row["state"] = _state_name(event.state)
+    row["exit_code"] = event.exit_code
+    row["end_us"] = event.end_us or event.time_us
+    row["kill_uid"] = _uid(event.cancelled_by)
+    row["energy_j"] = usage.energy_j if usage else 0
+    row["user_cpu_us"] = usage.user_us if usage else 0
+    row["system_cpu_us"] = usage.system_us if usage else 0
     row["start_us"] = row["start_us"] or row["end_us"]
 
 
@@ -515,7 +497,7 @@ def _state_name(number: int) -> str:
 
 def _node_list(session: Session, nodes: tuple[model_job.NodeAlloc, ...]) -> str:
     names = session.node_names
-    return fold([names.get(node.node_id, f"node-id-{node.node_id}") for node in nodes])
+    return fold([names.get(node.node_id) or f"node-id-{node.node_id}" for node in nodes])
 
 
 def _pending(row: Row) -> task_ranges.TaskRanges:

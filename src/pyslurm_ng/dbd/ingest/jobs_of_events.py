@@ -10,6 +10,7 @@ _OF_ONE_JOB = frozenset(kind for kind in ev.AnyEvent.__args__ if "job_id" in kin
 _NEED_STEPS = frozenset((
     ev.StepEnded, ev.StepUpdated, ev.JobEnded, ev.JobRequeued, ev.JobResized, ev.JobSuspended,
 ))  # fmt: skip
+_OF_MORE_JOBS = frozenset((ev.ArrayTaskSplit, ev.TimesMoved))
 
 
 class Concerned:
@@ -35,12 +36,16 @@ class Concerned:
                     (new if is_new else known)[job_id] = None
                 if kind in _NEED_STEPS:
                     self.with_steps[job_id] = None
-            if isinstance(event, ev.ArrayTaskSplit):
-                self._add(event.array_job_id)
-            elif isinstance(event, ev.TimesMoved):
-                for moved_id in event.job_ids:
-                    self._add(moved_id)
-                    self.with_steps[moved_id] = None
+            if kind in _OF_MORE_JOBS:
+                self._add_more(event)
+
+    def _add_more(self, event: ev.AnyEvent) -> None:
+        if isinstance(event, ev.ArrayTaskSplit):
+            self._add(event.array_job_id)
+        elif isinstance(event, ev.TimesMoved):
+            for moved_id in event.job_ids:
+                self._add(moved_id)
+                self.with_steps[moved_id] = None
 
     def _add(self, job_id: int) -> None:
         if job_id not in self.new:

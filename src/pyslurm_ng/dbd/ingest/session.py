@@ -23,12 +23,14 @@ Row = dict[str, Any]
 _jobs, _steps = schema.jobs, schema.steps
 _JOB_NAMES = tuple(_jobs.columns.keys())
 _STEP_NAMES = tuple(_steps.columns.keys())
+_OF_CLUSTER = _jobs.c.cluster_id == sa.bindparam("cluster_id", type_=sa.Integer())
 _IS_LAST = sa.and_(
-    _jobs.c.cluster_id == sa.bindparam("cluster_id", type_=sa.Integer()),
+    _OF_CLUSTER,
     _jobs.c.job_id.in_([NUMBERS]),
     _jobs.c.is_last == 1,
 )
 _LAST_ROWS = Statement(sa.select(_jobs).where(_IS_LAST))
+_HIGHEST_ID = Statement(sa.select(sa.func.max(_jobs.c.job_id)).where(_OF_CLUSTER))
 _ARE_REPLACED = Statement(_jobs.update().where(_IS_LAST).values(is_last=sa.text("0")))
 _OPEN_STEPS = Statement(
     sa.select(_steps).where(_steps.c.job_index.in_([NUMBERS]), _steps.c.end_us == 0)
@@ -96,7 +98,7 @@ class Session:
                 row = dict(zip(_JOB_NAMES, values, strict=True))
                 self.jobs[row["job_id"]] = row
                 self._times[row["job_index"]] = _times(row)
-        for ids in _chunks(list(new_ids)):
+        for ids in _chunks(self._used_before(new_ids)):
             _ARE_REPLACED.run(self.connection, of_cluster, ids)
         indexes = [self.jobs[job_id]["job_index"] for job_id in step_jobs if job_id in self.jobs]
         for ids in _chunks(indexes):
@@ -104,6 +106,14 @@ class Session:
                 step = dict(zip(_STEP_NAMES, values, strict=True))
                 key = (step["job_index"], step["step_id"], step["het_component"])
                 self._keep_step(key, step)
+
+    def _used_before(self, new_ids: Iterable[int]) -> list[int]:
+        """Return ids of new jobs that a job had before: none, until ids begin again."""
+        ids = list(new_ids)
+        if not ids:
+            return ids
+        highest = _HIGHEST_ID.run(self.connection, {"cluster_id": self.cluster_id}).scalar() or 0
+        return [job_id for job_id in ids if job_id <= highest]
 
     def new_job(self, job_id: int) -> Row:
         """Return a new row that replaces the job's current one."""
@@ -208,11 +218,11 @@ class Session:
 
     def _save_wckeys(self, rows: Iterable[Row]) -> None:
         """Give users the keys that their jobs have, on clusters that track them."""
+        if "track_wckey" not in self._facts.store_flags:
+            return
         named = ((row["user"], row["wckey"].removeprefix("*")) for row in rows)
         keys = {(user, key) for user, key in named if key}
         if not keys:
-            return
-        if "track_wckey" not in self._facts.store_flags:
             return
         table = schema.wckeys
         query = sa.select(table.c.user, table.c.name).where(
