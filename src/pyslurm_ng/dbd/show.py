@@ -123,7 +123,7 @@ def association_row(cluster: str, tree: Tree, row: Row, own_only: bool) -> Row:
     stored = row["limits"] if own_only else tree.limits_of(row)
     names = tree.qos_names
     ids = tree.qos_ids(row)
-    given = qos_given(row, names)
+    own_qos = qos_given(row, names)
     depth, above = 0, tree.parent(row)
     while above is not None:
         depth, above = depth + 1, tree.parent(above)
@@ -135,9 +135,9 @@ def association_row(cluster: str, tree: Tree, row: Row, own_only: bool) -> Row:
         "Partition": row["partition"],
         "Share": "parent" if shares == schema.USE_PARENT_SHARES else shares,
         "Priority": stored.get("Priority"),
-        "QOSLevel": given if own_only else ",".join(sorted(names[qos_id] for qos_id in ids)),
+        "QOSLevel": own_qos if own_only else ",".join(sorted(names[qos_id] for qos_id in ids)),
         "QOSRAWLevel": ",".join(map(str, ids)),
-        "QOSGiven": given,
+        "QOSGiven": own_qos,
         "DefaultQOS": names.get(row["default_qos_id"], "") if own_only else tree.default_qos(row),
         "ID": row["id"],
         "ParentID": row["parent_id"],
