@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pyslurm_ng import __version__
+from pyslurm_ng import SLURM_VERSION, __version__
 from pyslurm_ng.wire.client import SlurmError
 from tests.ctld.controller import Controller
 from tests.world.waiting import wait_until
@@ -207,7 +207,7 @@ def test_clearing_forgets_node_states_but_not_the_history(controller: Controller
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        (("-V",), 0, f"slurm {__version__}\n"),
+        (("-V",), 0, f"slurm {SLURM_VERSION}\n"),
         (("-h",), 0, "Usage: slurmctld [OPTIONS]"),
         (("-Z",), 1, "slurmctld: invalid option -- 'Z'"),
         (("-n", "low"), 1, "a niceness from -20 to 19 is allowed"),

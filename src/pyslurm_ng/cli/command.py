@@ -47,9 +47,9 @@ def printable(text: str, kept: str = "") -> str:
 
 def version_line() -> str:
     """Return what -V prints."""
-    from pyslurm_ng import __version__
+    from pyslurm_ng import SLURM_VERSION
 
-    return f"slurm {__version__}"
+    return f"slurm {SLURM_VERSION}"
 
 
 def read_conf(command: str, *more_keys: str) -> "dict[str, str]":

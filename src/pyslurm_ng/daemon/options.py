@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pyslurm_ng import __version__
+from pyslurm_ng import SLURM_VERSION
 
 
 class CommandLine(NamedTuple):
@@ -40,7 +40,7 @@ def read_command_line(
         sys.stdout.write(usage)
         return 0
     if "-V" in line.names or "--version" in line.names:
-        sys.stdout.write(f"slurm {__version__}\n")
+        sys.stdout.write(f"slurm {SLURM_VERSION}\n")
         return 0
     return line
 

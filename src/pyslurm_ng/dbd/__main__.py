@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from pyslurm_ng import __version__
+from pyslurm_ng import SLURM_VERSION
 from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.daemon.process_settings import with_stack_room
 from pyslurm_ng.dbd.daemon import CannotStart, Daemon, print_schema
@@ -20,7 +20,7 @@ def main(argv: list[str]) -> int:
             print(USAGE, end="")
             return 0
         if options.show_version:
-            print(f"slurm {__version__}")
+            print(f"slurm {SLURM_VERSION}")
             return 0
         configuration = load_configuration(options)
         if options.show_schema:

@@ -108,9 +108,9 @@ def main(argv: "Sequence[str]") -> int:
     `slurmstepd container ...` is a task instead, see `d.container.task`.
     """
     if argv and argv[0] in ("-V", "--version"):
-        from pyslurm_ng import __version__
+        from pyslurm_ng import SLURM_VERSION
 
-        print(f"slurm {__version__}")
+        print(f"slurm {SLURM_VERSION}")
         return 0
     if argv and argv[0] == "container":
         from pyslurm_ng.d.container.task import main as run_container
