@@ -4,5 +4,5 @@ Kept free of imports: every command pays for this module at each start.
 """
 
 __version__ = "26.11.0-ng0.1"
-# What -V prints after "slurm": clients take each of its parts for a number, as in a release of Slurm.
+# What -V prints: clients take each part of it for a number, as in a release of Slurm.
 SLURM_VERSION = __version__.partition("-")[0]

@@ -55,7 +55,10 @@ def parse_date(text: str, now_s: int, past: bool = False) -> int:
 
 
 class _Reader:
-    """One pass over a date text, collecting day and time of day in either order."""
+    """One pass over a date text, collecting day and time of day in either order.
+
+    Of two days or two times of day the last counts, as in Slurm: 12:53:45-08:00 is eight o'clock.
+    """
 
     def __init__(self, text: str, now_s: int, past: bool) -> None:
         self.text = text
@@ -90,7 +93,7 @@ class _Reader:
 
     def _is_separator(self) -> bool:
         """Tell whether the letter T or a dash here stands between a day and a time of day."""
-        if (self.day is None) == (self.clock is None):
+        if self.day is None and self.clock is None:
             return False
         following = self.lowered[self.position + 1 : self.position + 2]
         if self.lowered[self.position] == "-":
@@ -125,9 +128,9 @@ class _Reader:
             word, end = word[:-1], end - 1  # the separator of "todayT12:00"
         if word:
             if word in _NAMED_TIMES:
-                self._set_clock((_NAMED_TIMES[word], 0, 0), start)
+                self.clock = (_NAMED_TIMES[word], 0, 0)
             elif word in _NAMED_DAYS:
-                self._set_day(_day_after(self.now_s, _NAMED_DAYS[word]), start)
+                self.day = _day_after(self.now_s, _NAMED_DAYS[word])
             else:
                 known = (name for name in (*_NAMED_DAYS, *_NAMED_TIMES) if word.startswith(name))
                 raise self.fail(start + max(map(len, known), default=0))
@@ -143,9 +146,9 @@ class _Reader:
             raise self.fail(start)
         self.position = end
         if ":" in token:
-            self._set_clock(self._clock(token, start), start)
+            self.clock = self._clock(token, start)
         else:
-            self._set_day(self._date(token, start), start)
+            self.day = self._date(token, start)
 
     def _dash_in_date(self, start: int, position: int) -> bool:
         """Tell whether a dash at `position` belongs to a YYYY-MM-DD that begins at `start`."""
@@ -204,16 +207,6 @@ class _Reader:
         if not 1 <= day <= _MONTH_DAYS[month - 1]:
             raise self.fail(_field_start(token, start, in_order + 1))
         return year, month, day
-
-    def _set_clock(self, clock: tuple[int, int, int], start: int) -> None:
-        if self.clock is not None:
-            raise self.fail(start)
-        self.clock = clock
-
-    def _set_day(self, day: tuple[int, int, int], start: int) -> None:
-        if self.day is not None:
-            raise self.fail(start)
-        self.day = day
 
     def _moment(self) -> int:
         today = time.localtime(self.now_s)
