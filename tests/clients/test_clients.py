@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.daemons.faults import AS_OTHERS, open_directory, tracebacks
-from tests.daemons.live import LiveCluster, start
+from tests.daemons.live import BIN, SBIN, LiveCluster, start
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -30,6 +30,8 @@ USER, ACCOUNT = "games", "science"
 ADMINISTRATOR = "news"
 RUNNERS = {".py": "python", ".sh": "bash", ".R": "Rscript"}
 SITE_CONF = Path("/etc/slurm/slurm.conf")
+# Of ordinary users: a folder of root's makes "not found" for a program into "permission denied".
+USER_PATH = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
 LIMIT_S = 600
 
 pytestmark = [pytest.mark.soak, *AS_OTHERS]
@@ -103,7 +105,7 @@ def test_client_runs_unchanged(
     program = work / client["program"]
     shutil.copy(HERE / "programs" / client["program"], program)
     shutil.chown(work, user)
-    path = f"{environment / 'bin'}{os.pathsep}{cluster.environment['PATH']}"
+    path = os.pathsep.join(map(str, (environment / "bin", BIN, SBIN, *USER_PATH)))
     variables = {"PATH": path, "TMPDIR": "/tmp", "USER": user, "LOGNAME": user}
     # runuser itself may set HOME to that of the user, where games may write nothing.
     as_user = ["runuser", "-u", user, "--", "env", f"HOME={work}"]
