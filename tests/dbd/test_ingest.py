@@ -331,6 +331,15 @@ def test_dynamic_nodes_come_and_go(store: Database) -> None:
     assert (outage[0], outage[3]) == ("d1", T + 2 * SECOND)
 
 
+def test_the_cluster_bills_as_its_partitions_do(store: Database) -> None:
+    """Reports compare what jobs were billed with what there was to bill."""
+    weighted = Partition("main", (0, 1), "n[1-2]", tres_billing_weights="CPU=3")
+    nodes = (NodeSpec("n1", cpus=4), NodeSpec("n2", cpus=4), NodeSpec("n3", cpus=4))
+    record(store, ev.ConfigLoaded(T + SECOND, "demo", nodes, (weighted,)))
+    (*_, present) = rows(store, schema.node_events, "tres")
+    assert "billing=28,cpu=12," in str(present[0])
+
+
 def test_outages_are_periods(store: Database) -> None:
     """sacctmgr show event lists them."""
     record(store, ev.NodesDown(T, (2,), "Not responding", for_silence=True))

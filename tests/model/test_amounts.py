@@ -7,7 +7,7 @@ import pytest
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.rules.update.update_partition import update_partition
-from pyslurm_ng.model.amounts import billing
+from pyslurm_ng.model.amounts import billing, billing_of_node
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.partition import Partition
@@ -59,3 +59,12 @@ def test_partitions_have_the_weights_of_slurm_conf() -> None:
     text = FOUR_NODES.replace("PartitionName=debug", "PartitionName=debug TRESBillingWeights=CPU=3")
     cluster = cluster_of(conf_of(text))
     assert billing({"cpu": 4}, cluster.partitions["debug"].billing_terms) == 12
+
+
+@pytest.mark.parametrize(
+    ("terms", "amount"),
+    [((), 16), (("",), 16), (("CPU=0.5", ""), 8), (("CPU=0.5", "CPU=1.0,Mem=0.25G"), 18)],
+)
+def test_a_node_bills_the_most_of_its_partitions(terms: tuple[str, ...], amount: int) -> None:
+    """As Slurm 22.05 shows it in CfgTRES; partitions without weights do not count beside others."""
+    assert billing_of_node({"cpu": 16, "mem": 8192}, terms) == amount

@@ -171,6 +171,16 @@ def billing(amounts: Mapping[str, int], terms: str) -> int:
     return max(0, int(total + most))
 
 
+def billing_of_node(amounts: Mapping[str, int], terms: Iterable[str]) -> int:
+    """Return what a node is worth: the most that any of its partitions makes of it.
+
+    Args:
+        terms: of each partition; those without weights count only if no other has any.
+    """
+    weighted = [billing(amounts, words) for words in terms if words]
+    return max(weighted, default=amounts.get("cpu", 0))
+
+
 _OF_NODES = ("cpu", "mem", "node")
 
 

@@ -6,10 +6,10 @@ import pytest
 
 from pyslurm_ng.base.hostlist import expand
 from pyslurm_ng.cli.control.show_nodes import partition_lines
-from pyslurm_ng.ctld.queries.nodes import PARTITION_FIELDS, show_partitions
+from pyslurm_ng.ctld.queries.nodes import NODE_FIELDS, PARTITION_FIELDS, show_nodes, show_partitions
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.kernels.records import project
-from pyslurm_ng.wire.query_messages import Records, ShowPartitions
+from pyslurm_ng.wire.query_messages import Records, ShowNodes, ShowPartitions
 from tests.cli.reference_cluster import ADMIN
 from tests.model.clusters import START_US, cluster_of, conf_of
 
@@ -104,3 +104,16 @@ def test_words_of_a_partition_are_shown_as_slurm_writes_them() -> None:
     text = " ".join(lines)
     assert "SelectTypeParameters=CR_CORE" in text
     assert "PreemptMode=GANG,REQUEUE" in text
+
+
+def test_billing_of_nodes_and_partitions_follows_the_weights() -> None:
+    """A partition counts its nodes, too; what one node is worth is made of its own parts alone."""
+    conf = conf_of(CONF.format("ALL TRESBillingWeights=CPU=2,node=10"))
+    cluster, soft = cluster_of(conf), Soft(START_US)
+    reply = show_nodes(cluster, soft, conf, ShowNodes(nodes="n1"), ADMIN, START_US)
+    assert isinstance(reply, Records)
+    (row,) = project(reply.records, range(len(NODE_FIELDS)))
+    shown = dict(zip(NODE_FIELDS, row, strict=True))
+    assert shown["tres"] == "cpu=4,mem=1000M,billing=8"
+    partition = shown_of(CONF.format("ALL TRESBillingWeights=CPU=2,node=10"))
+    assert "billing=72" in str(partition["tres"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -271,8 +272,14 @@ def partitions_by_node(cluster: Cluster) -> dict[int, list[str]]:
     return names
 
 
-def configured_tres(nodes: list[Node], tracked: tuple[str, ...], terms: str) -> dict[str, int]:
-    """Return what nodes have in all as TRES, node count not included."""
+def configured_tres(
+    nodes: list[Node], tracked: tuple[str, ...], billing: Callable[[dict[str, int]], int]
+) -> dict[str, int]:
+    """Return what nodes have in all as TRES, node count not included.
+
+    Args:
+        billing: makes an amount of all the others.
+    """
     total = {"cpu": 0, "mem": 0}
     totals: dict[str, int] = {}
     for node in nodes:
@@ -281,7 +288,7 @@ def configured_tres(nodes: list[Node], tracked: tuple[str, ...], terms: str) -> 
         for gres in node.spec.gres:
             for name in sorted({f"gres/{gres.name}", _typed(gres.name, gres.type)}):
                 totals[name] = totals.get(name, 0) + gres.count
-    total["billing"] = amounts.billing({**total, **totals}, terms)
+    total["billing"] = billing({**total, **totals})
     total |= {name: totals[name] for name in tracked if name in totals}
     return total
 
@@ -358,6 +365,8 @@ def _node_values(
     allocated = amounts.allocated_tres(use.allocs.values(), tracked, None) if use.allocs else {}
     owner_uid, mcs_label = tenant_of_node(cluster, node)
     allocated.pop("node", None)
+    terms = [cluster.partitions[name].billing_terms for name in partitions]
+    configured = configured_tres([node], tracked, lambda has: amounts.billing_of_node(has, terms))
     if allocated:
         allocated["cpu"] = use.cpus
     values = (
@@ -395,7 +404,7 @@ def _node_values(
         node.resume_after_us,
         node.next_state,
         partitions,
-        format_tres(configured_tres([node], tracked, "")),
+        format_tres(configured),
         format_tres(allocated),
         node.comment,
         node.extra,
@@ -481,8 +490,10 @@ def _partition_values(
     node_sets = [word for word in expand(partition.nodes_text) if word in sets] if sets else []
     ids = sorted(partition.node_ids)
     nodes = [node for node_id in ids if (node := cluster.nodes[node_id]) is not None]
-    total = configured_tres(nodes, tracked, partition.billing_terms)
-    total["node"] = len(nodes)
+    count = {"node": len(nodes)}
+    terms = partition.billing_terms
+    total = configured_tres(nodes, tracked, lambda has: amounts.billing(has | count, terms))
+    total |= count
     # As in Slurm: licences belong to no partition, so each shows all that are counted.
     total |= {f"license/{name}": count for name, count in cluster.licenses.items()}
     total = {name: total[name] for name in tracked if name in total}

@@ -12,7 +12,7 @@ from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.ingest import instance_rows
 from pyslurm_ng.dbd.ingest.session import Session
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.amounts import tres_text
+from pyslurm_ng.model.amounts import billing_of_node, tres_text
 from pyslurm_ng.model.node import NodeSpec
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import NodeFlag, NodeState
@@ -42,8 +42,15 @@ def _config_loaded(session: Session, event: ev.ConfigLoaded) -> None:
     for _, name, _ in rows:
         _end(session, name, event.time_us)
         instance_rows.ended(session, name, event.time_us)
+    terms = _terms_by_node(event.partitions)
+    total: dict[str, int] = {}
     for spec in event.nodes:
-        node_id, tres = ids.get(spec.name, next_id), tres_text(_node_tres(spec, session.tracked))
+        node_id = ids.get(spec.name, next_id)
+        has = _node_tres(spec, session.tracked)
+        has["billing"] = billing_of_node(has | {"node": 0}, terms.get(node_id, ()))
+        for name, amount in has.items():
+            total[name] = total.get(name, 0) + amount
+        tres = tres_text(has)
         if node_id == next_id:
             session.node_names[next_id] = spec.name
             next_id += 1
@@ -57,12 +64,18 @@ def _config_loaded(session: Session, event: ev.ConfigLoaded) -> None:
     _store_nodes(session, rows)
     for partition in event.partitions:
         _set_partition(session, partition)
-    total: dict[str, int] = {}
-    for spec in event.nodes:
-        for name, amount in _node_tres(spec, session.tracked).items():
-            total[name] = total.get(name, 0) + amount
     names = fold_sorted([spec.name for spec in event.nodes])
     _cluster_tres(session, event.time_us, tres_text(total), names)
+
+
+def _terms_by_node(partitions: Iterable[Partition]) -> dict[int, list[str]]:
+    """Return how the partitions of each node bill."""
+    terms: dict[int, list[str]] = {}
+    for partition in partitions:
+        if partition.billing_terms:
+            for node_id in partition.node_ids:
+                terms.setdefault(node_id, []).append(partition.billing_terms)
+    return terms
 
 
 def _nodes_created(session: Session, event: ev.NodesCreated) -> None:
