@@ -177,7 +177,7 @@ def test_select_linear_gives_whole_nodes() -> None:
 
 def test_the_schedulers_log_has_one_level() -> None:
     """Files of sites give it 3 as they give SlurmctldDebug a number."""
-    conf = conf_of(FOUR_NODES + "SlurmSchedLogLevel=3\n")
+    conf = conf_of(FOUR_NODES + "SlurmSchedLogFile=/tmp/s\nSlurmSchedLogLevel=3\n")
     assert conf.slurm_sched_log_level == 1
     assert any("SlurmSchedLogLevel=3 no longer exists and means" in line for line in conf.warnings)
 

@@ -165,6 +165,9 @@ def test_words_of_gres_conf_with_which_slurmd_starts(tmp_path: Path) -> None:
         ("DefMemPerCPU=1G", "DefMemPerCPU: '1G' is not a number of megabytes"),
         ("MaxMemPerNode=-1", "MaxMemPerNode: '-1' is not a number of megabytes"),
         ("OverTimeLimit=-1", "OverTimeLimit: '-1' is not a number of minutes"),
+        ("NodeName=n2 CPUs=-1", "CPUs: '-1' is not a number"),
+        ("UnkillableStepTimeout=-1", "UnkillableStepTimeout: '-1' is not a number of seconds"),
+        ("SlurmSchedLogLevel=1", "SlurmSchedLogLevel: requires SlurmSchedLogFile"),
         ("SchedulerTimeSlice=70000", "SchedulerTimeSlice: 70000 is out of range"),
         ("ReturnToService=70000", "ReturnToService: 70000 is out of range"),
         # 22.05 starts with these, but no command of it works, or no job is sent back.

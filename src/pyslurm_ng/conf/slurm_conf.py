@@ -478,6 +478,8 @@ def _check(
     for path in values["bcast_exclude"]:
         if not path.startswith("/"):
             fail("BcastExclude", f"'{path}' is not an absolute path")
+    if values["slurm_sched_log_level"] and not values["slurm_sched_log_file"]:
+        fail("SlurmSchedLogLevel", "requires SlurmSchedLogFile, the file that is written")
     _check_completions(values["job_comp_type"], values["job_comp_loc"], fail)
     _check_controller_port(values, nodes, fail)
     for word in values["accounting_storage_external_host"]:

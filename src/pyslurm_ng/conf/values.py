@@ -263,7 +263,7 @@ def _integer(key: Key, text: str, unit: str) -> int:
         return INFINITE
     if key.infinite and text.lower() in _UNLIMITED:
         return INFINITE
-    if not key.infinite and key.default in ("-1", str(NO_VAL)) and text == "-1":
+    if not key.infinite and key.default == text == "-1":
         return NO_VAL
     # Sites copy what scontrol shows: "10 sec".
     word = text.partition(" ")[0]
