@@ -192,6 +192,7 @@ def test_minus_one_clears_a_limit(store: Database) -> None:
             for line in ("modify user bob set adminlevel=", "delete user where adminlevel=")
         ),
         ("modify user bob set frobnicate=1", " Unknown option: frobnicate=1"),
+        ("modify user bob set mincpus=1", " Unknown option: mincpus=1"),
         ("modify account chem set p=physics", " Unknown option: p=physics"),
         ("modify user bob set m=1", " Unknown option: m=1"),
         ("modify user bob set maxt=cpu=1", " Unknown option: maxt=cpu=1"),

@@ -15,7 +15,9 @@ from pyslurm_ng.wire.dbd_messages import Assignment
 _LIMIT_KEYS: dict[str, tuple[str, ...]] = {spec.name: spec.aliases for spec in ASSOCIATION_LIMITS}
 _QOS_LIMIT_KEYS: dict[str, tuple[str, ...]] = {spec.name: spec.aliases for spec in QOS_LIMITS}
 _OLD_LIMIT_KEYS: dict[str, tuple[str, ...]] = {
-    name: (name.removesuffix("PerJob"),) for name in SINGLE_TRES if not name.endswith("PerUser")
+    name: (name.removesuffix("PerJob"),)
+    for name, (limit, _) in SINGLE_TRES.items()
+    if limit in _LIMIT_KEYS
 }
 _OLD_QOS_KEYS: dict[str, tuple[str, ...]] = {
     name: (name.removesuffix("PerJob"), name.replace("PerUser", "PU")) for name in SINGLE_TRES
