@@ -59,6 +59,9 @@ def finish(name: str) -> int:
     sees one line. A command that ends by a signal leaves the process here.
     """
     sys.argv[0] = name
+    if name not in DAEMONS and hasattr(sys, "set_int_max_str_digits"):
+        # A number of thousands of digits is above its bound, as one of 20 is; only its user waits.
+        sys.set_int_max_str_digits(0)
     if sys.stdout is None:  # closed by the caller, who wants no output
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     module_name = DAEMONS.get(name) or "pyslurm_ng.cli." + name.replace("-", "_")

@@ -143,6 +143,17 @@ def test_no_number_of_the_vocabulary_is_written_again() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_letters_that_are_digits_but_no_numbers_are_none() -> None:
+    """A small 2 above the line `isdigit`, and int() raises: texts are asked whether `isdecimal`."""
+    wrong = [
+        f"{name}: {line.strip()}"
+        for name, text in sources().items()
+        for line in text.splitlines()
+        if ".isdigit()" in line and "isascii" not in line and name != "d/stepd/pmi_messages.py"
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 @pytest.mark.parametrize(
     "text",
     [

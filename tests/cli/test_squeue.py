@@ -147,6 +147,11 @@ def test_formats_of_variables_give_way(
     assert printed.stdout.split("\n")[0].strip().startswith(header)
 
 
+def test_a_format_without_fields_may_be_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = run_command(monkeypatch, queue(), "alice", ["squeue", "-h", "-j22", "-o", "\udcff"])
+    assert (printed.stdout, printed.stderr, printed.code) == ("?\n", "", 0)
+
+
 def test_a_cluster_of_a_variable_is_named_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
     """The text says what is to be mended."""
     monkeypatch.setenv("SLURM_CLUSTERS", "mars")

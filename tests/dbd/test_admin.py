@@ -193,6 +193,14 @@ def test_minus_one_clears_a_limit(store: Database) -> None:
         ),
         ("modify user bob set frobnicate=1", " Unknown option: frobnicate=1"),
         ("modify user bob set mincpus=1", " Unknown option: mincpus=1"),
+        *(
+            (f"modify {of} set {key}={'9' * 5000}", f"sacctmgr: error: Invalid value for {key} (9")
+            for of, key in (
+                ("user bob", "FairShare"),
+                ("user bob", "Priority"),
+                ("qos low", "Priority"),
+            )
+        ),
         ("modify account chem set p=physics", " Unknown option: p=physics"),
         ("modify user bob set m=1", " Unknown option: m=1"),
         ("modify user bob set maxt=cpu=1", " Unknown option: maxt=cpu=1"),

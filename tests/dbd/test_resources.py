@@ -76,6 +76,8 @@ def test_added_resources_are_sent_and_shown(store: Database) -> None:
         ("add resource name=x@y count=5 type=license", " Bad resource name 'x@y@slurmdb'"),
         ("add resource name=x count=-5 type=license",
          "sacctmgr: error: Invalid value for count (-5)"),
+        (f"add resource name=x count={'9' * 5000} type=license",
+         f"sacctmgr: error: Invalid value for count ({'9' * 5000})"),
         ("add resource name=x count=1 flags=odd",
          " Unknown Server Resource flag used in:"),
         (f"{ADD} percentallowed=40", " Nothing new added."),

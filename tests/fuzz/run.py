@@ -23,7 +23,22 @@ FOUND = REPOSITORY / "build" / "fuzz"
 LONGEST_INPUT = 4096
 SLOWEST_S = 5
 """An input that takes longer counts as a hang; the slowest known takes a few milliseconds."""
-INTERESTING = (b"\0", b"\xff", b"-1", b"[", b"]", b",", b"1-9", b"%", b"=", b"9" * 20, b"\n", b":")
+INTERESTING = (
+    "²".encode(),
+    "٣".encode(),
+    b"\0",
+    b"\xff",
+    b"-1",
+    b"[",
+    b"]",
+    b",",
+    b"1-9",
+    b"%",
+    b"=",
+    b"9" * 20,
+    b"\n",
+    b":",
+)
 
 
 def corpus_of(name: str) -> list[bytes]:

@@ -33,6 +33,7 @@ def main(argv):
         return 0
     if what == "raise": raise RuntimeError("two\\nlines")
     if what == "memory": raise MemoryError
+    if what == "number": print(int(argv[1]) > 2**64); return 0
     if what == "older":
         problem = RuntimeError()
         problem.user_line = "the daemon is older"
@@ -117,6 +118,12 @@ def test_unforeseen_error_is_one_line(installed: Path) -> None:
 def test_too_little_memory_is_no_fault_of_ours(installed: Path) -> None:
     result = run(installed, "trial", "memory")
     assert (result.returncode, result.stderr) == (1, "trial: error: out of memory (ulimit -v)\n")
+
+
+def test_a_number_of_thousands_of_digits_is_out_of_bounds(installed: Path) -> None:
+    """As one of twenty is: each option says so. Python refuses to read it, which is no answer."""
+    result = run(installed, "trial", "number", "9" * 5000)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "True\n", "")
 
 
 def test_an_error_with_a_line_for_users_is_that_line(installed: Path) -> None:

@@ -131,7 +131,7 @@ def _list(first: str, option: str, words: "list[str]") -> "list[str]":
 
 def _is_number(text: str, is_mask: bool) -> bool:
     digits = text.partition("*")[0]
-    return digits[:1].isdigit() or (is_mask and digits != "" and set(digits) <= _HEX)
+    return digits[:1].isdecimal() or (is_mask and digits != "" and set(digits) <= _HEX)
 
 
 def _repeated(text: str, is_mask: bool) -> "list[str]":

@@ -27,6 +27,7 @@ _UNITS_S = {
     "week": 7 * 86400,
 }
 _LAST_S = 253_402_300_799  # the end of the year 9999
+_MOST_CHARACTERS = 256
 _MONTH_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
@@ -46,7 +47,7 @@ def parse_date(text: str, now_s: int, past: bool = False) -> int:
     of day means today, and a date without a year means its last occurrence.
 
     Raises:
-        DateError: a text of no known form, or a year of more than four digits.
+        DateError: a text of no known form or endless, or a year of more than four digits.
     """
     moment_s = _Reader(text, now_s, past).read()
     if abs(moment_s) > _LAST_S:
@@ -77,7 +78,11 @@ class _Reader:
         self.lowered = self.text.lower()
         if not lowered:
             raise self.fail()
-        if lowered.startswith("uts") and lowered[3:].isdigit():
+        for position, letter in enumerate(self.text):
+            # Letters such as a small 2 above the line are digits for Python, but no numbers.
+            if position == _MOST_CHARACTERS or not letter.isascii():
+                raise self.fail(position)
+        if lowered.startswith("uts") and lowered[3:].isdecimal():
             return int(lowered[3:])
         if lowered.startswith("now"):
             return self._now(lowered[3:].replace(" ", ""))
@@ -98,7 +103,7 @@ class _Reader:
         following = self.lowered[self.position + 1 : self.position + 2]
         if self.lowered[self.position] == "-":
             return following.isalnum()
-        return following.isdigit()
+        return following.isdecimal()
 
     def _now(self, tail: str) -> int:
         if not tail:
@@ -137,12 +142,14 @@ class _Reader:
             self.position = end
             return
         end = start
-        while end < len(self.text) and (self.lowered[end].isdigit() or self.lowered[end] in ":/.-"):
+        while end < len(self.text) and (
+            self.lowered[end].isdecimal() or self.lowered[end] in ":/.-"
+        ):
             if self.lowered[end] == "-" and not self._dash_in_date(start, end):
                 break
             end += 1
         token = self.lowered[start:end]
-        if not token or not token[0].isdigit():
+        if not token or not token[0].isdecimal():
             raise self.fail(start)
         self.position = end
         if ":" in token:
@@ -163,7 +170,7 @@ class _Reader:
 
     def _clock(self, token: str, start: int) -> tuple[int, int, int]:
         fields = token.split(":")
-        if not 2 <= len(fields) <= 3 or not all(f.isdigit() and len(f) <= 2 for f in fields):
+        if not 2 <= len(fields) <= 3 or not all(f.isdecimal() and len(f) <= 2 for f in fields):
             raise self.fail(start)
         hour, minute, second = ([int(field) for field in fields] + [0])[:3]
         half = self.lowered[self.position :].lstrip()[:2]
@@ -186,7 +193,7 @@ class _Reader:
             if len(token) not in (4, 6):
                 raise self.fail(self.position)
             fields = [token[index : index + 2] for index in range(0, len(token), 2)]
-        numbers = [int(field) for field in fields if field.isdigit()]
+        numbers = [int(field) for field in fields if field.isdecimal()]
         if len(numbers) < len(fields):
             raise self.fail(start)
         if "-" in token:
@@ -232,7 +239,7 @@ class _Reader:
 
 def _field_start(token: str, start: int, number: int) -> int:
     """Return where the field `number` of a day or time of day begins that begins at `start`."""
-    ends = [index for index, letter in enumerate(token) if not letter.isdigit()]
+    ends = [index for index, letter in enumerate(token) if not letter.isdecimal()]
     if not ends:  # MMDD or MMDDYY
         return start + 2 * number
     return start + (ends[number - 1] + 1 if number else 0)

@@ -55,7 +55,7 @@ def expand(
             return job if step_id == STEP_BATCH else f"{job}.{step_text(step_id)}"
         if letter == "s":
             step = step_text(step_id)
-            return step.zfill(width) if step.isdigit() else step
+            return step.zfill(width) if step.isdecimal() else step
         if letter in ("j", "A"):
             number = array_job_id or job_id if letter == "A" else job_id
         elif letter in ("a", "b"):

@@ -27,6 +27,6 @@ def major() -> int:
         return 0
     for word in text.decode("ascii", "replace").split():
         number = word.partition(".")[0].removesuffix(",")
-        if number.isdigit():
+        if number.isdecimal():
             return int(number)
     return 0

@@ -105,7 +105,7 @@ def sampling_s(words: Iterable[str], series: str = "task") -> int | None:
         if (
             (kind == series or (not equals and series == "task"))
             and value.isascii()
-            and value.isdigit()
+            and value.isdecimal()
         ):
             seconds = int(value)
     return seconds

@@ -39,7 +39,7 @@ HIGHEST = 64
 def parse_signal(text: str) -> int:
     """Return the number of `USR1`, `SIGUSR1`, `usr1` or `10`; 0 for no signal."""
     word = text.strip().upper()
-    if word.isdigit() and len(word) <= 2:
+    if word.isdecimal() and len(word) <= 2:
         number = int(word)
         return number if number <= HIGHEST else 0
     return SIGNALS.get(word.removeprefix("SIG"), 0)

@@ -190,7 +190,7 @@ def parse_tres_per_task(text: str) -> TresPerTask:
         resource, equals, count = word.partition("=")
         if not equals:
             resource, _, count = word.rpartition(":")
-            if word.lower().startswith(("gres", "license/")) and not count.isdigit():
+            if word.lower().startswith(("gres", "license/")) and not count.isdecimal():
                 resource, count = word, "1"
         name_as_written = resource.partition("/")[2]
         resource = resource.lower().replace("gres:", "gres/")
@@ -279,7 +279,7 @@ def _parse_one_node_gres(word: str) -> NodeGres:
 
 def _count_or_none(text: str) -> int | None:
     """Return the count that a word spells, or None for a type name (``3g.20gb``, ``a100``)."""
-    if not text[:1].isdigit():
+    if not text[:1].isdecimal():
         return None
     try:
         return parse_count(text)

@@ -105,7 +105,7 @@ def uid_of(text: str) -> int:
         return pwd.getpwnam(text).pw_uid
     except (KeyError, ValueError):
         pass
-    return int(text) if text.isdigit() and len(text) <= 10 else -1
+    return int(text) if text.isdecimal() and len(text) <= 10 else -1
 
 
 def is_person(uid: int) -> bool:

@@ -233,7 +233,7 @@ def repeat(command: str, interval: "str | None", show: "Callable[[], int]") -> i
     """Show once, or with --iterate repeatedly, each time below a line with the time."""
     if interval is None:
         return show()
-    if not interval.isdigit() or len(interval) > 9 or not int(interval):
+    if not interval.isdecimal() or len(interval) > 9 or not int(interval):
         lead = "" if command == "squeue" else "Error: invalid entry for "
         end = "\n" if command == "squeue" else ""
         fail(f"{command}: error: {lead}--iterate={interval}{end}")

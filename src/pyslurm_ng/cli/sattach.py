@@ -100,7 +100,7 @@ def _step_name(text: str) -> "JobName":
     try:
         name = parse_job_id(text)
     except JobIdError:
-        if dot and job.isdigit():
+        if dot and job.isdecimal():
             fail(f"sattach: fatal: Bad step specified: {job}")
         name = JobName(text, 0)
     if name.step < 0:

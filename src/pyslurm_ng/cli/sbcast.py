@@ -113,7 +113,7 @@ def _job_name(text: str) -> "JobName":
         fail("sbcast: error: Need a job id to run this command.  Run from within a Slurm job or "
              "use the --jobid option.")  # fmt: skip
     job, dot, step = text.partition(".")
-    if dot and not step.isdigit() and step not in STEP_NUMBERS:
+    if dot and not step.isdecimal() and step not in STEP_NUMBERS:
         fail(f"sbcast: fatal: Bad step specified: {job}")
     try:
         return parse_job_id(text)
@@ -146,7 +146,7 @@ def _size(text: str) -> int:
     """Return the bytes of a block; a text that is no size is reported and left out."""
     digits = text.rstrip("kKmMgG")
     unit = _UNITS.get(text[len(digits) :].lower())
-    if unit is None or not digits.isdigit() or len(digits) > 12:
+    if unit is None or not digits.isdecimal() or len(digits) > 12:
         say("size specification is invalid, ignored")
         return LARGEST_BLOCK
     return int(digits) * unit or LARGEST_BLOCK

@@ -72,7 +72,7 @@ def _user(name: "str | None") -> "struct_passwd":
     try:
         if name is None:
             return getpwuid(os.getuid())
-        return getpwuid(int(name)) if name.isdigit() else getpwnam(name)
+        return getpwuid(int(name)) if name.isdecimal() else getpwnam(name)
     except (KeyError, OverflowError):
         fail(f"scrontab: fatal: Could not find user {name or os.getuid()}")
 

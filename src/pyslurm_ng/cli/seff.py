@@ -27,7 +27,7 @@ def main(argv: "list[str]") -> int:
     if len(jobs) != 1 or "," in job_id:
         fail(USAGE)
     cluster, records = efficiencies("seff", job_id)
-    if job_id.isdigit():  # no other task of the array, no other component
+    if job_id.isdecimal():  # no other task of the array, no other component
         records = [used for used in records if used.job["job_id"] == int(job_id)]
     for used in records:
         raw = seff_lines.raw_lines(used, cluster) if "debug" in options else []

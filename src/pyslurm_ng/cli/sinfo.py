@@ -350,7 +350,7 @@ def _show(
     if "verbose" in options:
         from pyslurm_ng.cli.listing.sinfo_options import block
 
-        out = block(options, chosen, options.times("verbose")).encode()
+        out = block(options, chosen, options.times("verbose")).encode(errors="replace")
     if _shows_date(options):
         out += f"{date_line(reply['now_us'])}\n".encode()
     write_bytes(out + _lines(chosen, groups, "noheader" not in options))
@@ -504,7 +504,7 @@ def _comparable(cell: "str | int") -> "tuple[int, str]":
     if isinstance(cell, int):
         return cell, ""
     digits = cell.rstrip("+")
-    return (int(digits), "") if digits.isdigit() else (-1, cell)
+    return (int(digits), "") if digits.isdecimal() else (-1, cell)
 
 
 def _cut_name(name: str, width: int) -> str:
@@ -515,7 +515,7 @@ def _cut_name(name: str, width: int) -> str:
 
 def _lines(chosen: Format, groups: "list[Group]", header: bool) -> bytes:
     if not chosen.columns:
-        return f"{chosen.head}\n".encode() * (min(1, len(groups)) + header)
+        return f"{chosen.head}\n".encode(errors="replace") * (min(1, len(groups)) + header)
     cells = []
     for column in chosen.columns:
         show = FIELDS[column.key][4]

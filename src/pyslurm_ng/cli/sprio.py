@@ -170,7 +170,7 @@ def _is_job(text: str) -> bool:
         name = parse_job_id(text)
     except JobIdError:
         return False
-    return name.step < 0 and (text.isdigit() or bool(name.sluid))
+    return name.step < 0 and (text.isdecimal() or bool(name.sluid))
 
 
 def default_format(options: "dict[str, str]", weights: "Row") -> str:
@@ -198,7 +198,7 @@ def _print(options: OptionValues, reply: "Row") -> int:
     if options.get("jobs") and not rows:
         print("Unable to find jobs matching user/id(s) specified")
         return 0
-    out = _settings(options).encode() if "verbose" in options else b""
+    out = _settings(options).encode(errors="replace") if "verbose" in options else b""
     if "noheader" not in options:
         out += chosen.header({column.key: HEADINGS[column.key] for column in chosen.columns})
     if "weights" in options:
@@ -211,7 +211,7 @@ def _print(options: OptionValues, reply: "Row") -> int:
     if not chosen.columns:
         # The format has only unknown parts: they are printed as they are, a line for each row.
         lines = len(rows) + ("noheader" not in options)
-        out = f"{chosen.head}\n".encode() * lines
+        out = f"{chosen.head}\n".encode(errors="replace") * lines
     elif rows:
         out += chosen.lines(
             [

@@ -58,7 +58,7 @@ class Failed(Exception):
 def _set_code(variable: str) -> int:
     """Return the exit code that the user wants for a failure of srun itself, by default 1."""
     value = os.environ.get(variable, "")
-    return int(value) & 0xFF if value.isdigit() else 1
+    return int(value) & 0xFF if value.isdecimal() else 1
 
 
 def main(argv: "list[str]") -> int:

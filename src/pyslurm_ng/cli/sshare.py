@@ -89,7 +89,7 @@ def _users(options: "OptionValues") -> "list[str] | None":
     """Return the users to show, None for all: those named or numbered, or the one who asks."""
     if "users" in options:
         words = split_list(options["users"])
-        return [user_name(uid_of(word)) if word.isdigit() else word for word in words]
+        return [user_name(uid_of(word)) if word.isdecimal() else word for word in words]
     if "all" in options:
         return None
     return [user_name(os.getuid())]

@@ -45,7 +45,7 @@ def main(argv: "list[str]") -> int:
             parse_job_id(text)
         except JobIdError:
             job, dot, _ = text.partition(".")
-            if dot and job.isdigit():
+            if dot and job.isdecimal():
                 fail(f"sstat: fatal: Bad step specified: {job}")
             fail(f"sstat: fatal: Bad job/step specified: {text}")
     default = PID_FORMAT if "pidformat" in options else DEFAULT_FORMAT

@@ -69,7 +69,7 @@ def _fail(text: str) -> "NoReturn":
 
 
 def _seconds(text: str) -> int:
-    if not text.isdigit() or len(text) > 10 or int(text) > _MOST_S:
+    if not text.isdecimal() or len(text) > 10 or int(text) > _MOST_S:
         _fail(f"--timeout: {text}: a number of seconds is allowed")
     return int(text)
 
@@ -156,4 +156,4 @@ def _own_step(job_id: int) -> int:
     """Return the step that swait itself runs in, -1 for none of this job."""
     step = os.environ.get("SLURM_STEP_ID", "")
     is_own = os.environ.get("SLURM_JOB_ID", "") == str(job_id)
-    return int(step) if is_own and step.isdigit() else -1
+    return int(step) if is_own and step.isdecimal() else -1

@@ -237,7 +237,7 @@ def _links(text: ConfText, entry: Entry, words: object) -> tuple[int, ...]:
     assert isinstance(words, tuple)
     numbers = []
     for word in words:
-        if word != "-1" and not word.isdigit():
+        if word != "-1" and not word.isdecimal():
             text.fail(entry, f"Links: '{word}' is not a number; -1 marks the device itself")
             return ()
         numbers.append(int(word))

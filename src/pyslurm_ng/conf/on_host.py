@@ -59,7 +59,7 @@ def _can_be_user(word: str) -> bool:
 
 
 def _is_known(user: str) -> bool:
-    if user.isdigit():
+    if user.isdecimal():
         return True
     try:
         pwd.getpwnam(user)

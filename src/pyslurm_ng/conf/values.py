@@ -192,7 +192,7 @@ def _bool(key: Key, text: str) -> bool:
 
 def _enum(key: Key, text: str) -> str:
     # Debug levels were numbers in the past, and sites still write them.
-    if text.isdigit() and key.choices[:2] == ("quiet", "fatal"):
+    if text.isdecimal() and key.choices[:2] == ("quiet", "fatal"):
         return key.choices[min(int(text), len(key.choices) - 1)]
     if key.name == "CpuBind":  # scontrol shows `cores`
         text = text.lower().removesuffix("s")
@@ -398,7 +398,7 @@ def _check_option(name: str, kind: str, low: int, high: int, value: str, is_give
     elif kind in ("int", "seconds", "minutes", "microseconds", "percent", "bytes", "ms"):
         digits = value[:-1] if kind == "bytes" and value[-1:].lower() in "kmg" else value
         if kind == "percent":
-            digits = digits.partition(".")[0] if value.replace(".", "", 1).isdigit() else value
+            digits = digits.partition(".")[0] if value.replace(".", "", 1).isdecimal() else value
         takes_minus_one = low == 0 or name in _OFF_BY_MINUS_ONE
         digits = digits.removeprefix("-") if takes_minus_one and value == "-1" else digits
         if not (digits.isascii() and digits.isdigit()):
@@ -435,7 +435,7 @@ def _frequencies(key: Key, text: str) -> tuple[str, ...]:
         name, equals, value = word.partition("=")
         if not equals:
             name, value = "task", word
-        if name.lower() not in ("task", "energy", "network", "filesystem") or not value.isdigit():
+        if name.lower() not in ("task", "energy", "network", "filesystem") or not value.isdecimal():
             raise BadValue(
                 f"'{word}' is unknown; allowed: seconds, or task=, energy=, network=, "
                 "filesystem= and seconds"
@@ -484,7 +484,7 @@ def _licenses(key: Key, text: str) -> tuple[tuple[str, int], ...]:
     counts: dict[str, int] = {}
     for word in _words("" if _is_none(text) else text):
         name, _, amount = word.replace("*", ":").partition(":")
-        if not name or (amount and not amount.isdigit()):
+        if not name or (amount and not amount.isdecimal()):
             raise BadValue(f"'{word}' is not name or name:count")
         if name in counts:
             raise BadValue(f"'{name}' given twice")
@@ -523,7 +523,9 @@ def _oversubscribe(key: Key, text: str) -> str:
     word, colon, amount = text.upper().partition(":")
     if word in ("NO", "EXCLUSIVE") and not colon:
         return word
-    if word in ("YES", "FORCE") and (not colon or (amount.isdigit() and 1 <= int(amount) < 2**15)):
+    if word in ("YES", "FORCE") and (
+        not colon or (amount.isdecimal() and 1 <= int(amount) < 2**15)
+    ):
         return f"{word}:{int(amount) if colon else 4}"
     raise BadValue(f"'{text}' is unknown; allowed: NO, EXCLUSIVE, YES[:count], FORCE[:count]")
 
@@ -543,7 +545,7 @@ def _purge(key: Key, text: str) -> tuple[int, str]:
     digits = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
     unit = text[len(digits) :].strip().lower() or "months"
     names = [name for name in _PURGE_UNITS if name.startswith(unit)]
-    if not digits.isdigit() or len(names) != 1:
+    if not digits.isdecimal() or len(names) != 1:
         raise BadValue(f"'{text}' is not a number with hours, days or months")
     return int(digits), names[0]
 

@@ -92,4 +92,4 @@ def _gather_beside(conf: SlurmConf) -> AcctGatherConf:
 
 
 def _uid_of(user: str) -> int:
-    return int(user) if user.isdigit() else pwd.getpwnam(user).pw_uid
+    return int(user) if user.isdecimal() else pwd.getpwnam(user).pw_uid

@@ -370,6 +370,6 @@ _OVER = object()
 
 def _user_id(name: str) -> int:
     try:
-        return int(name) if name.isdigit() else pwd.getpwnam(name).pw_uid
+        return int(name) if name.isdecimal() else pwd.getpwnam(name).pw_uid
     except KeyError:
         return -1

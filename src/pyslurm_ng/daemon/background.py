@@ -144,7 +144,7 @@ def become_user(name: str) -> None:
         CannotBecome: there is no such user, or we are neither root nor that user.
     """
     try:
-        user = pwd.getpwnam(name) if not name.isdigit() else pwd.getpwuid(int(name))
+        user = pwd.getpwnam(name) if not name.isdecimal() else pwd.getpwuid(int(name))
     except KeyError:
         raise CannotBecome(f"Invalid user for SlurmUser {name}, ignored") from None
     if os.geteuid() == user.pw_uid:

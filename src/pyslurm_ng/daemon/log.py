@@ -32,7 +32,7 @@ _PRIORITIES = {
 
 def level_number(name: str) -> int:
     """Return the number of a SlurmctldDebug value: a name of LEVELS or a number in digits."""
-    if name.isdigit():
+    if name.isdecimal():
         return min(int(name), DEBUG5)
     return LEVELS.index(name.lower()) if name.lower() in LEVELS else INFO
 

@@ -483,7 +483,7 @@ def tres(words: str, ids: "dict[str, int]") -> "list[tuple[str, str, int, int]]"
     for pair in words.split(",") if words else ():
         full, _, amount_text = pair.rpartition("=")
         kind, _, name = full.partition("/")
-        most = int(amount_text) if amount_text.isdigit() else 0
+        most = int(amount_text) if amount_text.isdecimal() else 0
         resources.append((kind, name, ids.get(full, 0), most))
     return sorted(resources, key=lambda resource: resource[2])
 

@@ -53,10 +53,10 @@ class Efficiency:
         # A task's utilisation is the sum over its GPUs, a step's the sum over its tasks.
         busy = [_usage(step, "tot", "gres/gpuutil") for step in steps]
         self.gpu_percent = max(
-            (int(text) / max(1, gpus) for text in busy if text.isdigit()), default=None
+            (int(text) / max(1, gpus) for text in busy if text.isdecimal()), default=None
         )
         self.gpu_memory_kib = max(
-            (int(text) // 1024 for text in gpu_memory if text.isdigit()), default=None
+            (int(text) // 1024 for text in gpu_memory if text.isdecimal()), default=None
         )
 
     @property
@@ -120,14 +120,14 @@ def tres_count(text: str, name: str) -> int:
     """Return how much of one TRES a list such as `cpu=4,gres/gpu=2` has."""
     for word in text.split(","):
         key, _, value = word.partition("=")
-        if key == name and value.isdigit():
+        if key == name and value.isdecimal():
             return int(value)
     return 0
 
 
 def _amount(step: "Row", what: str, name: str) -> int:
     text = _usage(step, what, name)
-    return int(text) if text.isdigit() else 0
+    return int(text) if text.isdecimal() else 0
 
 
 def time_text(seconds: int) -> str:

@@ -66,7 +66,7 @@ def configuration(pairs: "list[tuple[str, str]]") -> "Row":
         return {name: texts.get(name, "") for name in names}
 
     def whole(name: str) -> "Row":
-        return {name: int(texts[name]) if texts.get(name, "").isdigit() else 0}
+        return {name: int(texts[name]) if texts.get(name, "").isdecimal() else 0}
 
     def words(*names: str) -> "Row":
         return {name: [word for word in texts.get(name, "").split(",") if word] for name in names}
@@ -100,7 +100,7 @@ def configuration(pairs: "list[tuple[str, str]]") -> "Row":
 def _purge(text: str, is_archived: bool) -> "Row":
     """Return a time as slurmdbd.conf has it, `12month` or `30days`; without a unit it is months."""
     digits = text.rstrip("abcdefghijklmnopqrstuvwxyz")
-    count = int(digits) if digits.isdigit() else 0
+    count = int(digits) if digits.isdecimal() else 0
     unit = text[len(digits) :].rstrip("s") or "month"
     return {
         "set": bool(count),

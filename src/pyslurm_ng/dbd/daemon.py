@@ -80,7 +80,7 @@ class Daemon:
         background = Background(foreground=self._options.foreground)
         # systemd and init scripts read the pid file as root made it; then rights are dropped.
         try:
-            user = pwd.getpwnam(conf.user) if not conf.user.isdigit() else None
+            user = pwd.getpwnam(conf.user) if not conf.user.isdecimal() else None
             os.makedirs(os.path.dirname(conf.pid_file) or ".", exist_ok=True)
             directory = run_directory(conf.pid_file)
             is_ours = directory == DEFAULT_RUN_DIRECTORY or is_of_this_unit(directory)

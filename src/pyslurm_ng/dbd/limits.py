@@ -227,7 +227,7 @@ def _check_counted(names: Iterable[str], known: Known) -> None:
 def _tres_complaint(spec: LimitSpec, word: str, error: TresError) -> str:
     """Return what Slurm says of a word of a TRES list, where it has words of its own for it."""
     kind, equals, amount = word.partition("=")
-    unit = next((char for char in amount if not char.isdigit()), "")
+    unit = next((char for char in amount if not char.isdecimal()), "")
     if not equals:
         return f"sacctmgr: error: slurmdb_format_tres_str: no TRES id found for {word}"
     try:

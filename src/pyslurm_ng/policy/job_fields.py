@@ -335,7 +335,7 @@ def _of_each_gpu(key: str) -> Field:
     def write(request: Request, value: str | None) -> None:
         text = _without_prefix(value or "")
         number = text.rpartition(":")[2]
-        if text and not (text.startswith("gpu:") and number.isdigit()):
+        if text and not (text.startswith("gpu:") and number.isdecimal()):
             raise ValueError(f"{value}: gres/gpu:N is allowed")
         _put(request, key, int(number or 0), 0)
 
@@ -483,7 +483,7 @@ def _as_number(name: str, value: object) -> int | None:
         return None
     if isinstance(value, str):
         try:
-            value = float(value) if not value.strip().isdigit() else int(value)
+            value = float(value) if not value.strip().isdecimal() else int(value)
         except ValueError:
             raise FieldError(f"{name}: number expected, got string") from None
     if isinstance(value, bool):

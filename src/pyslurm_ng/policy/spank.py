@@ -52,7 +52,7 @@ class Option:
         takes: int = REQUIRED,
         callback: "Callable[[str, bool], object] | None" = None,
     ) -> None:
-        if not name or not all(char.islower() or char.isdigit() or char in "-_" for char in name):
+        if not name or not all(char.islower() or char.isdecimal() or char in "-_" for char in name):
             raise ValueError(f"{name!r}: small letters, digits, - and _ are allowed")
         if takes not in (NONE, REQUIRED, OPTIONAL):
             raise ValueError(f"{name}: takes is NONE, REQUIRED or OPTIONAL")

@@ -128,7 +128,7 @@ def _trace_conf(processors: int, settings: dict[str, str]) -> SlurmConf:
 
     def placed(problem: str) -> str:
         name, number, rest = problem.removeprefix(f"{TRACE_CONF}:").partition(":")
-        at = int(name) - first if name.isdigit() else -1
+        at = int(name) - first if name.isdecimal() else -1
         return f"{settings[texts[at]]}{number}{rest}" if 0 <= at < len(texts) else problem
 
     try:

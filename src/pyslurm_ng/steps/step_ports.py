@@ -45,6 +45,6 @@ def _range(mpi_params: Sequence[str]) -> range:
     for word in mpi_params:
         name, _, value = word.partition("=")
         low, _, high = value.partition("-")
-        if name.lower() == "ports" and low.isdigit() and high.isdigit():
+        if name.lower() == "ports" and low.isdecimal() and high.isdecimal():
             return range(max(_LOWEST, int(low)), min(_HIGHEST, int(high)) + 1)
     return range(0)

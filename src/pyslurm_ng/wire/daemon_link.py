@@ -275,7 +275,7 @@ def connect_unix(path: str, deadline: float, trusted_user: str) -> Link:
 
 
 def _uid_of(user: str) -> int:
-    if user.isdigit():
+    if user.isdecimal():
         return int(user)
     from pwd import getpwnam
 

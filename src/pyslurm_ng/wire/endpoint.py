@@ -57,7 +57,7 @@ def zmq_port(slurmctld_port: int, slurmctld_parameters: Iterable[str] = ()) -> i
     for word in slurmctld_parameters:
         key, _, value = word.strip().partition("=")
         if key.lower() == "zmq_port":
-            if not value.isdigit() or not 0 < int(value) < 65536:
+            if not value.isdecimal() or not 0 < int(value) < 65536:
                 raise ValueError(f"SlurmctldParameters=zmq_port={value}: 1 to 65535 is allowed")
             return int(value)
     port = slurmctld_port + 10_000

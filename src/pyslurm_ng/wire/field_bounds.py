@@ -214,7 +214,7 @@ def _find(
     (word, index), rest = steps[0], steps[1:]
     inner: inspect.Type | None = None
     if isinstance(kind, inspect.StructType):
-        position = int(index) - (kind.tag is not None) if index.isdigit() else -1
+        position = int(index) - (kind.tag is not None) if index.isdecimal() else -1
         for number, field in enumerate(kind.fields):
             if field.encode_name == word or (kind.array_like and number == position):
                 inner, name = field.type, field.name
@@ -222,7 +222,7 @@ def _find(
         return
     elif isinstance(kind, inspect.CollectionType):
         inner = kind.item_type
-    elif isinstance(kind, inspect.TupleType) and index.isdigit():
+    elif isinstance(kind, inspect.TupleType) and index.isdecimal():
         inner = kind.item_types[int(index)] if int(index) < len(kind.item_types) else None
     elif isinstance(kind, inspect.DictType):
         inner = kind.value_type

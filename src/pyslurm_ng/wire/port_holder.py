@@ -43,7 +43,7 @@ def _process_with(inode: int) -> str:
     """Return the process that holds a socket: its number and name, if we may see them."""
     link = f"socket:[{inode}]"
     for process in Path("/proc").iterdir():
-        if not process.name.isdigit():
+        if not process.name.isdecimal():
             continue
         try:
             with os.scandir(process / "fd") as entries:

@@ -322,3 +322,10 @@ def test_no_gpus_need_no_gres_types(option: str) -> None:
     options.apply(option[2:], "a100:1", COMMAND_LINE)
     with pytest.raises(OptionError, match="Invalid generic resource"):
         options.check_resources("")
+
+
+@pytest.mark.parametrize("option", ["signal", "priority", "begin"])
+def test_a_small_digit_above_the_line_is_no_number(option: str) -> None:
+    """Python takes it for a digit, and then makes no number of it."""
+    with pytest.raises(OptionError):
+        parsed(f"--{option}=²")

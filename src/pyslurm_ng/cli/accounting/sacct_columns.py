@@ -124,7 +124,7 @@ def usage_text(text: str, context: Context) -> str:
     words = []
     for word in text.split(",") if text else ():
         name, _, amount = word.partition("=")
-        if amount.isdigit():
+        if amount.isdecimal():
             if name == "cpu":
                 amount = long_time(int(amount) // 1000)
             elif name in ("mem", "vmem"):
@@ -275,7 +275,7 @@ def _sample(name: str, column: str, tres: str, kind: str) -> None:
 
     def text(step: "Row", job: "Row", context: Context) -> str:
         value = part(step[column], tres)
-        if not value or not value.isdigit():
+        if not value or not value.isdecimal():
             return value
         if kind == "size":
             return size_text(int(value), context, "")

@@ -211,7 +211,7 @@ def jobs_of(text: str, command: str = "sacct") -> "list[list[int]]":
 
 def _bad_job(word: str) -> str:
     """Return what is wrong with an item of --jobs: the part behind the number, or all of it."""
-    end = next((at for at, char in enumerate(word) if not char.isdigit()), len(word))
+    end = next((at for at, char in enumerate(word) if not char.isdecimal()), len(word))
     part = {"_": "job array element", "+": "hetjob offset", ".": "step"}.get(word[end : end + 1])
     return (
         f"Bad {part} specified: {word[:end]}"

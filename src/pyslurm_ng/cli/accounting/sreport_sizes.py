@@ -193,7 +193,7 @@ def _bounds(texts: "list[str]") -> "list[int]":
     if [word.lower() for word in words] == ["individual"]:
         return []
     for word in words:
-        if not word.isdigit() or len(word) > 12 or not int(word):
+        if not word.isdecimal() or len(word) > 12 or not int(word):
             raise NotAnsweredError(f"sreport: error: Invalid size in grouping: '{word}'")
     if len(words) > MOST_BOUNDS:
         raise NotAnsweredError(f"sreport: error: More than {MOST_BOUNDS} sizes in grouping")
@@ -207,7 +207,7 @@ def _uids(names: "list[str]") -> "list[int]":
     uids = []
     for name in names:
         try:
-            person = getpwuid(int(name[:10])) if name.isdigit() else getpwnam(name)
+            person = getpwuid(int(name[:10])) if name.isdecimal() else getpwnam(name)
         except (KeyError, OverflowError):
             say(f"sreport: error: Invalid user id: {name}")
             return []
@@ -217,7 +217,7 @@ def _uids(names: "list[str]") -> "list[int]":
 
 def _numbers(words: "list[str]") -> "list[int]":
     """Return numbers; a word that is not a number becomes a number that nothing has."""
-    return [int(word) if word.isdigit() and len(word) < 10 else NO_UID for word in words]
+    return [int(word) if word.isdecimal() and len(word) < 10 else NO_UID for word in words]
 
 
 def node_names(texts: "list[str]") -> "list[str]":

@@ -66,7 +66,7 @@ def choose_columns(kind: str, words: "Iterable[str]", is_tree: bool) -> "tuple[l
         if is_tree and full == "Accounts":
             width, is_left = 20, True
         digits = size.lstrip("-")
-        if digits.isdigit() and int(digits[:4]) and not grows:
+        if digits.isdecimal() and int(digits[:4]) and not grows:
             width, is_left = min(int(digits[:4]), 1000), size.startswith("-")
         columns.append(Column(full, header, width, is_left, grows))
     for name in unknown:
@@ -145,7 +145,7 @@ class Printer:
 def _fitted(text: str, column: Column, mark: str) -> str:
     """Return a text in the width of its column; headings and names are cut, numbers never."""
     width = column.width
-    if len(text) > width and (not mark or not text[:1].isdigit()):
+    if len(text) > width and (not mark or not text[:1].isdecimal()):
         text = text[: width - len(mark)] + mark
     return text.ljust(width) if column.is_left else text.rjust(width)
 

@@ -136,7 +136,7 @@ def _top_count(session: "Session", conditions: Conditions) -> int:
     word = conditions.last("topcount")
     if not word:
         return TOP_COUNT
-    if not word.isdigit() or len(word) > 9:
+    if not word.isdecimal() or len(word) > 9:
         say(f"sreport: error: Invalid value for TopCount ({word})")
         session.exit_code = 1
         return TOP_COUNT

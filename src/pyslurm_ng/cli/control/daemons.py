@@ -175,7 +175,7 @@ def set_debug(session: "Session", words: "list[str]") -> int:
     from pyslurm_ng.daemon.log import LEVELS
 
     word = words[0].lower()
-    level = int(word) if word.isdigit() else LEVELS.index(word) if word in LEVELS else -1
+    level = int(word) if word.isdecimal() else LEVELS.index(word) if word in LEVELS else -1
     if not 0 <= level < len(LEVELS):
         fail(f"invalid debug level: {words[0]}")
     if len(words) > 1:

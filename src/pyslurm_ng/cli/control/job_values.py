@@ -59,7 +59,7 @@ def _of_range(name: str, shown: str, value: str) -> str:
     """Return what is wrong with `N` or `N-M`; of nodes each may be in K or M."""
     ends = value.split("-", 1)
     if name == "numnodes":
-        ends = [end.rstrip("kKmM") if end[:-1].isdigit() else end for end in ends]
+        ends = [end.rstrip("kKmM") if end[:-1].isdecimal() else end for end in ends]
     text = ""
     for end in ends:
         if not (end.isascii() and end.isdigit()):

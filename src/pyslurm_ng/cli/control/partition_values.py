@@ -30,7 +30,7 @@ _MOST = NO_VAL - 1
 
 def is_refused(name: str, value: str) -> bool:
     """Return whether scontrol does not take what slurm.conf would take."""
-    if name == "gracetime" and value.isdigit():
+    if name == "gracetime" and value.isdecimal():
         return int(value) > _MOST
     if name == "cpubind" and not value:
         return True  # `off` is what takes it away
@@ -49,7 +49,7 @@ def complaint(name: str, shown: str, word: str) -> str:
     if name == "minnodes":
         return f'scontrol: error: "{value}" is not a valid node count'
     if name == "maxnodes":
-        if value.isdigit():
+        if value.isdecimal():
             return f"scontrol: error: Numeric argument ({value}) to big for MaxNodes."
         return f'scontrol: error: Invalid numeric value "{value}" for MaxNodes.'
     if name in _PLAIN:
@@ -73,7 +73,9 @@ def plain(name: str, value: str) -> str:
         return f"{meant[0]}{colon}{count}" if meant else value
     if name in ("maxnodes", "minnodes") and value[-1:] in ("k", "K", "m", "M"):
         digits = value[:-1]
-        return str(int(digits) << (10 if value[-1] in "kK" else 20)) if digits.isdigit() else value
+        return (
+            str(int(digits) << (10 if value[-1] in "kK" else 20)) if digits.isdecimal() else value
+        )
     if name != "cpubind":
         return value
     return "" if value.lower() == "off" else value.removesuffix("s")
@@ -87,7 +89,7 @@ def job_defaults(word: str) -> "dict[str, str]":
     settings = {"defcpupergpu": "0", "defmempergpu": "0"}
     for setting in filter(None, word.split(",")):
         key, equals, value = setting.partition("=")
-        if key.lower() not in settings or not equals or not value.isdigit():
+        if key.lower() not in settings or not equals or not value.isdecimal():
             return {}
         settings[key.lower()] = value
     return settings

@@ -44,7 +44,7 @@ def _are_counts(value: str, suffixes: str = "") -> bool:
 
 def _of_tres(part: str) -> str:
     name, equals, count = part.partition("=")
-    if not part or part.isdigit():
+    if not part or part.isdecimal():
         return ""  # the CPUs of one more node
     if not equals:
         return f"invalid TRES '{part}'"

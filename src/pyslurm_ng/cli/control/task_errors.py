@@ -37,7 +37,7 @@ def _task_numbers(text: str) -> "list[int]":
     numbers: list[int] = []
     for part in text.split(","):
         first, _, last = part.partition("-")
-        if not (first.isdigit() and (last or first).isdigit()):
+        if not (first.isdecimal() and (last or first).isdecimal()):
             return []
         if int(last or first) - int(first) > _MOST_FOLDED:
             return []

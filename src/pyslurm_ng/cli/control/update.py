@@ -353,7 +353,7 @@ def _node_value(name: str, value: str, word: str) -> str:
     """Return the value of a key as it is sent; exit with Slurm's words if it is none."""
     if name == "weight":
         what = ""
-        if value.removeprefix("-").isdigit():
+        if value.removeprefix("-").isdecimal():
             what = "is less than zero" if value.startswith("-") else ""
             if not what and int(value) > MOST_WEIGHT:
                 what = f"is greater than {MOST_WEIGHT}"

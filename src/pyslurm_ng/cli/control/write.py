@@ -131,7 +131,7 @@ def key_lines(shown: "list[str]") -> "list[str]":
         if key in ("SlurmUser", "SlurmdUser"):
             value = value.partition("(")[0]
         is_comment = key in _FACTS or value in _UNSET or _SHOWN_UNSET.get(key) == value
-        if key in _MEMORY and not value.isdigit():
+        if key in _MEMORY and not value.isdecimal():
             is_comment = True
         if " " in value or "#" in value:
             value = f'"{value}"'

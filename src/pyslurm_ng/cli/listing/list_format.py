@@ -116,7 +116,7 @@ def parse_short(text: str, known: "Mapping[str, object]", all_letters: str) -> F
             fits = fits or text[end] == "#"
             end += 1
         start = end
-        while end < len(text) and text[end].isdigit():
+        while end < len(text) and text[end].isdecimal():
             end += 1
         width = int(text[start:end] or 0)
         letter = text[end : end + 1]
@@ -157,7 +157,7 @@ def parse_long(text: str, known: "Mapping[str, object]") -> Format:
         right = spec.startswith(".")
         rest = spec[1:] if right else spec
         end = 0
-        while end < len(rest) and rest[end].isdigit():
+        while end < len(rest) and rest[end].isdecimal():
             end += 1
         width = int(rest[:end]) if end else 0 if colon else DEFAULT_WIDTH
         columns.append(Column(key, min(width, 65536), right, rest[end:]))
@@ -173,7 +173,7 @@ def lines_of(
     """Return the heading and all rows as text."""
     if not chosen.columns:
         # The format has only unknown parts: they are printed as they are, a line for each row.
-        return f"{chosen.head}\n".encode() * (len(table.rows) + header)
+        return f"{chosen.head}\n".encode(errors="replace") * (len(table.rows) + header)
     out = b""
     if header:
         out = chosen.header({column.key: fields[column.key][1] for column in chosen.columns})

@@ -68,7 +68,7 @@ def parameters(options: "Mapping[str, str]", verbose: int) -> bytes:
     shown = {"users": str(os.getuid()), **options} if "me" in options else options
     lines += [f"{name}= {_shown(shown.get(option), kind)}" for name, option, kind in _PARAMETERS]
     lines += [f"verbose     = {verbose}", ruler, "", "", ""]
-    return "\n".join(lines).encode()
+    return "\n".join(lines).encode(errors="replace")
 
 
 def folded(names: str) -> str:

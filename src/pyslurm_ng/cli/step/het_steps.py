@@ -101,7 +101,7 @@ def components(
     """
     commands = parts(argv)
     size_text = environment.get("SLURM_HET_SIZE", "")
-    last = int(size_text) - 1 if size_text.isdigit() else 0
+    last = int(size_text) - 1 if size_text.isdecimal() else 0
     made: list[Component] = []
     inherited: Pairs = []
     for index, words in enumerate(commands):
@@ -137,7 +137,7 @@ def _check_nodes(components: "list[Pairs]", environment: "Mapping[str, str]") ->
         OptionError: they want more nodes together than the job has.
     """
     nodes_text = environment.get("SLURM_JOB_NUM_NODES", "")
-    if "SLURM_JOB_ID" not in environment or not nodes_text.isdigit():
+    if "SLURM_JOB_ID" not in environment or not nodes_text.isdecimal():
         return
     if any(f"SLURM_{name}" in environment for name in ("EXACT", "OVERLAP")):
         return
@@ -232,7 +232,7 @@ def component_environment(environment: "Mapping[str, str]", group: int) -> "dict
     for name, value in environment.items():
         for mark in _MARKS:
             plain, _, number = name.partition(mark)
-            if number.isdigit():
+            if number.isdecimal():
                 if number == str(group):
                     own[plain] = value
                 else:

@@ -18,7 +18,7 @@ def job_named(client: "Client", text: str) -> "tuple[int, str]":
         text = _id_of_sluid(client, text)
     job, _, task = text.partition("_")
     # Ids have 32 bits; ten digits fit what carries them.
-    is_number = job.isdigit() and (task.isdigit() or not task)
+    is_number = job.isdecimal() and (task.isdecimal() or not task)
     if not is_number or max(len(job), len(task)) > 10:
         raise OptionError(f"Invalid job id: {text}", 1)
     return int(job), task

@@ -27,7 +27,7 @@ def is_per_node(pattern: str) -> bool:
     position = pattern.find("%")
     while position >= 0:
         end = position + 1
-        while pattern[end : end + 1].isdigit():
+        while pattern[end : end + 1].isdecimal():
             end += 1
         if pattern[end : end + 1] in _OUTSIDE_PATTERNS and pattern[end : end + 1]:
             return True

@@ -37,7 +37,7 @@ class Link:
 def port_range(conf: "Mapping[str, str]") -> "tuple[int, int]":
     """Return the range of SrunPortRange, (0, 0) for any port."""
     low, dash, high = conf.get("SrunPortRange", "").partition("-")
-    if dash and low.isdigit() and high.isdigit():
+    if dash and low.isdecimal() and high.isdecimal():
         return int(low), int(high)
     return 0, 0
 

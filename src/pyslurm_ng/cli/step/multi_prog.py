@@ -150,11 +150,11 @@ def _tasks(text: str, path: str, number: int) -> "list[int]":
         last = last if dash else first
         if not part:
             continue
-        if not first and last.isdigit():
+        if not first and last.isdecimal():
             raise _invalid(f"Invalid task id, {part} < 0", path, number)
-        if not first.isdigit():
+        if not first.isdecimal():
             raise _invalid(f"Invalid task range specification ({text})", path, number)
-        if not last.isdigit():
+        if not last.isdecimal():
             raise _invalid("Invalid task range specification", path, number)
         if int(first) > int(last):
             raise _invalid(f"Invalid task range, {part}", path, number)

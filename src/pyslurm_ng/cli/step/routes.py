@@ -63,7 +63,7 @@ class Routes:
 
         if text in ("", "all"):
             return
-        if text.isdigit() and int(text) < self._count:
+        if text.isdecimal() and int(text) < self._count:
             streams.in_task = self._std["stdin_task"] = int(text)
             return
         streams.in_descriptor = -1
@@ -82,7 +82,7 @@ class Routes:
             if text and self._std.get("std_out"):
                 self._std[field] = text  # without it standard error would go with the output
             return -1, sink
-        if text.isdigit() and int(text) < self._count:
+        if text.isdecimal() and int(text) < self._count:
             self._std[f"{which}_task"] = int(text)
             return int(text), sink
         if text.lower() == "none" or text == "/dev/null":
@@ -122,8 +122,8 @@ class Routes:
         return expand(
             path,
             job_id=job_id,
-            array_job_id=int(array_job) if array_job.isdigit() else job_id,
-            array_task_id=int(array_task) if array_task.isdigit() else NO_VAL,
+            array_job_id=int(array_job) if array_job.isdecimal() else job_id,
+            array_task_id=int(array_task) if array_task.isdecimal() else NO_VAL,
             user=user_name(os.getuid()),
             job_name=name,
             step_id=granted.get("step_id", 0),

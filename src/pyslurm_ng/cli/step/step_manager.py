@@ -27,7 +27,7 @@ def own_manager(conf: "Mapping[str, Any]", job_id: int) -> "Client | None":
         return None
     node = os.environ.get(_NODE, "")
     host, _, port = os.environ.get(_ADDRESS, "").partition(" ")
-    if not node or not host or not port.isdigit():
+    if not node or not host or not port.isdecimal():
         return None
     return manager_at(conf, node, (host, int(port)))
 
@@ -58,7 +58,7 @@ def end_queued(controller: Client, text: str, signal: int) -> bool:
     from pyslurm_ng.wire.client import SlurmError
 
     job, _, step = text.partition(".")
-    if not step.isdigit() or signal not in (0, SIGKILL):
+    if not step.isdecimal() or signal not in (0, SIGKILL):
         return False
     try:
         row = job_row(controller, job)

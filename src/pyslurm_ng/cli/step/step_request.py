@@ -244,7 +244,7 @@ def _relative(options: "Options", fields: "dict[str, Any]") -> int:
     """Return the number of the first node; from there on there must be enough."""
     first, node_count = int(options.settings["relative"]), max(1, fields.get("nodes_min", 1))
     count = os.environ.get("SLURM_JOB_NUM_NODES", "")
-    if count.isdigit() and first + node_count > int(count):
+    if count.isdecimal() and first + node_count > int(count):
         option = "--nodes"
         if "nodes_min" not in fields:
             option, node_count = "SLURM_JOB_NUM_NODES", options.request.get("nodes_min", 1)
@@ -276,7 +276,7 @@ def _check_left(options: "Options") -> None:
 def _check_enough(options: "Options", node_count: int) -> None:
     """Refuse a step of more nodes than its job has, without those that are excluded."""
     count = os.environ.get("SLURM_JOB_NUM_NODES", "")
-    if not count.isdigit():
+    if not count.isdecimal():
         return
     usable_count, excluded = int(count), 0
     if _came_from(options, "exclude") == COMMAND_LINE:

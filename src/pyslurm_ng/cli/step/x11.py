@@ -40,7 +40,7 @@ class XServer:
             raise NoX11("No DISPLAY variable set, cannot setup x11 forwarding.")
         host, _, number = display.rpartition(":")
         number = number.partition(".")[0]
-        if not number.isdigit() or len(number) > 5 or int(number) > _MOST_DISPLAY:
+        if not number.isdecimal() or len(number) > 5 or int(number) > _MOST_DISPLAY:
             raise NoX11(f"Cannot parse DISPLAY={display}, cannot use X11 forwarding.")
         self._host = "" if host in ("", "unix") else host
         self._number = int(number)

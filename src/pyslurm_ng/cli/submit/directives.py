@@ -186,7 +186,7 @@ def _pbs(words: "list[str]") -> "Pairs":
         elif letter == "v":
             pairs.append(("export", f"ALL,{value}"))
         elif letter == "p":
-            pairs.append(("nice", str(-int(value)) if value.lstrip("+-").isdigit() else "0"))
+            pairs.append(("nice", str(-int(value)) if value.lstrip("+-").isdecimal() else "0"))
         elif letter == "W" and value.startswith("depend="):
             pairs.append(("dependency", value[7:]))  # PBS' words are for job_submit/pbs
         elif letter in ("j", "S", "k"):
@@ -263,7 +263,7 @@ def _pbs_size(text: str) -> str:
         lowered = lowered[:-1]
         suffix = lowered[-1:] if lowered[-1:].isalpha() else ""
         digits = lowered[: len(lowered) - len(suffix)]
-        if digits.isdigit():
+        if digits.isdecimal():
             amount = int(digits) * factor
             return f"{amount}{suffix}" if suffix else f"{-(-amount >> 10)}k"
     return text
@@ -312,4 +312,4 @@ def _bsub(words: "list[str]") -> "Pairs":
 
 def _bsub_size(text: str) -> str:
     """Return a memory limit, in KiB unless it has a suffix, in the form of --mem."""
-    return f"{text}K" if text.isdigit() else text.lower().removesuffix("b")
+    return f"{text}K" if text.isdecimal() else text.lower().removesuffix("b")

@@ -131,7 +131,7 @@ def user(options: "OptionState", name: str, value: str) -> None:
     if getuid() != 0:
         raise OptionError("--uid only permitted by root user")
     try:
-        entry = getpwuid(int(value)) if value.isdigit() else getpwnam(value)
+        entry = getpwuid(int(value)) if value.isdecimal() else getpwnam(value)
     except KeyError:
         raise invalid(name) from None
     options.settings["uid"] = str(entry.pw_uid)
@@ -145,7 +145,7 @@ def group(options: "OptionState", name: str, value: str) -> None:
     if getuid() != 0:
         raise OptionError("--gid only permitted by root user")
     try:
-        entry = getgrgid(int(value)) if value.isdigit() else getgrnam(value)
+        entry = getgrgid(int(value)) if value.isdecimal() else getgrnam(value)
     except KeyError:
         raise invalid(name) from None
     options.settings["gid"] = str(entry.gr_gid)

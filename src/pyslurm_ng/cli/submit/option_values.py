@@ -89,7 +89,7 @@ def number(name: str, value: str, least: int = 1) -> int:
     """
     digits = value.lstrip().removeprefix("+")
     try:
-        count = units.parse_count(digits) if digits.isdigit() else -1
+        count = units.parse_count(digits) if digits.isdecimal() else -1
     except units.UnitError:
         count = -1
     if not least <= count <= _COUNT_LIMIT:
@@ -115,7 +115,9 @@ def nodes(options: "OptionState", name: str, value: str) -> None:
         high = units.parse_count(high_text) if dash else low
     except units.UnitError:
         # Slurm shows the text after the first dash if only that is wrong.
-        wrong_text = high_text if "-" in high_text or (low_text.isdigit() and high_text) else value
+        wrong_text = (
+            high_text if "-" in high_text or (low_text.isdecimal() and high_text) else value
+        )
         raise OptionError(f'"{wrong_text}" is not a valid node count') from None
     if high > _COUNT_LIMIT:
         raise OptionError(f'"{value}" is not a valid node count')
@@ -177,7 +179,7 @@ def gpus(options: "OptionState", name: str, value: str) -> None:
             if (
                 kind
                 or not count
-                or count[0].isdigit()
+                or count[0].isdecimal()
                 or not count.replace("_", "").replace("-", "").isalnum()
             ):
                 raise OptionError(_NO_TRES, 1)
@@ -329,9 +331,9 @@ def priority(options: "OptionState", name: str, value: str) -> None:
     if value.lower() == "top":
         options.request["priority"] = NO_VAL - 1  # the highest that a job can have
         return
-    if value[:1] == "-" and value[1:].isdigit():
+    if value[:1] == "-" and value[1:].isdecimal():
         raise OptionError("Priority must be >= 0")
-    fixed = number(name, value, 0) if len(value) < 10 or not value.isdigit() else int(value)
+    fixed = number(name, value, 0) if len(value) < 10 or not value.isdecimal() else int(value)
     if fixed >= NO_VAL:
         raise OptionError(f"Priority must be < {NO_VAL}")
     if fixed:
@@ -365,7 +367,7 @@ def signal(options: "OptionState", name: str, value: str) -> None:
 
 def signal_number(word: str) -> int:
     """Return the number of a signal by name (with or without SIG) or number; 0 if unknown."""
-    if word.isdigit():
+    if word.isdecimal():
         return int(word) if 0 < int(word) < 65 else 0
     return SIGNAL_NAMES.get(word.upper().removeprefix("SIG"), 0)
 
@@ -503,7 +505,7 @@ def distribution(options: "OptionState", name: str, value: str) -> None:
         if not size and options.given.get(name, (COMMAND_LINE,))[0] == ENVIRONMENT:
             size = os.environ.get("SLURM_DIST_PLANESIZE", "")  # as a job's variables have it
             value = f"{value}={size}"
-        if not size.isdigit() or not int(size) or len(levels) > 1:
+        if not size.isdecimal() or not int(size) or len(levels) > 1:
             error = invalid(name)
             text = f"Invalid plane size or size not specified\n{error.text}"
             raise OptionError(text, error.code)

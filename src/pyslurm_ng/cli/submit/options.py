@@ -170,7 +170,7 @@ class Options(OptionState):
             self.flag(FLAGS[name])
         elif name == "verbose":
             # A variable holds the level, and none without a number.
-            self.verbose += 1 if value is None else int(value) if value.isdigit() else 0
+            self.verbose += 1 if value is None else int(value) if value.isdecimal() else 0
         elif name == "quiet":
             self.settings[name] = self.settings.get(name, "") + "Q"
         elif name in SETTINGS:

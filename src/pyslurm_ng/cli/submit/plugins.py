@@ -147,7 +147,7 @@ class Plugins:
 
 def _uid_of(name: str) -> int:
     try:
-        return int(name) if name.isdigit() else pwd.getpwnam(name or "root").pw_uid
+        return int(name) if name.isdecimal() else pwd.getpwnam(name or "root").pw_uid
     except KeyError:
         return 0
 

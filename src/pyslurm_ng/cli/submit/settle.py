@@ -356,7 +356,7 @@ def _settle_licenses(options: OptionState) -> None:
 def _with_more(word: str, task_counts: "dict[str, int]") -> str:
     """Return a word of --licenses with the tasks' licences of this name, and remove them there."""
     name, _, count = word.replace("=", ":").partition(":")
-    if name not in task_counts or (count and not count.isdigit()):
+    if name not in task_counts or (count and not count.isdecimal()):
         return word
     return f"{name}:{int(count or 1) + task_counts.pop(name)}"
 

@@ -254,7 +254,7 @@ def _export_file(name: str) -> "dict[bytes, bytes]":
     from pyslurm_ng.base.input_files import TooLong, read_whole
 
     try:
-        if name.isdigit():
+        if name.isdecimal():
             with os.fdopen(int(name), "rb") as stream:
                 content = read_whole(stream)
         else:

@@ -62,7 +62,7 @@ def as_request(settings: dict[str, str], job: Job) -> dict[str, Any]:
     for key, value in settings.items():
         if key in _TEXTS:
             request[_TEXTS[key]] = value
-        elif key in _COUNTS and value.lstrip("-").isdigit():
+        elif key in _COUNTS and value.lstrip("-").isdecimal():
             request[_COUNTS[key]] = int(value)
         elif key in _MINUTES:
             try:
@@ -71,7 +71,7 @@ def as_request(settings: dict[str, str], job: Job) -> dict[str, Any]:
                 continue
         elif key == _NODES:
             least, _, most = value.partition("-")
-            if least.isdigit() and (most or least).isdigit():
+            if least.isdecimal() and (most or least).isdecimal():
                 request["nodes_min"], request["nodes_max"] = int(least), int(most or least)
     return request
 

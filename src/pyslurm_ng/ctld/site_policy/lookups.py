@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pyslurm_ng.base.units import whole_number
 from pyslurm_ng.ctld.site_policy import rows
 from pyslurm_ng.ctld.site_policy.walks import Passage
 from pyslurm_ng.model.cluster import Cluster
@@ -41,8 +42,8 @@ class Lookups:
             several = several if asked.name else [*every.values()]
             return Rows([{"name": qos.name, "priority": qos.priority} for qos in several])
         if asked.name:
-            is_id = asked.name.isascii() and asked.name.isdigit()
-            job = cluster.jobs.get(int(asked.name)) if is_id else None
+            job_id = whole_number(asked.name)
+            job = cluster.jobs.get(job_id) if job_id is not None else None
             return Rows([rows.job_row(job)] if job is not None else [])
         return Rows([]) if passage is None else self._some_jobs(passage, asked.first)
 

@@ -92,7 +92,7 @@ def _numbered(base: str, prefix: str) -> list[int]:
     """Return the numbers of a directory's entries that are called `prefix` and a number."""
     names = os.listdir(base) if os.path.isdir(base) else []
     ends = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
-    return sorted(int(end) for end in ends if end.isdigit())
+    return sorted(int(end) for end in ends if end.isdecimal())
 
 
 def _memory_nodes(system: str, every: CpuIds) -> tuple[tuple[int, CpuIds], ...]:

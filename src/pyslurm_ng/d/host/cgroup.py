@@ -480,14 +480,14 @@ def _write(path: str, text: str, *, optional: bool = False) -> None:
 
 def _number(path: str) -> int:
     text = read_text(path).strip()
-    return int(text) if text.isdigit() else 0
+    return int(text) if text.isdecimal() else 0
 
 
 def _pairs(path: str) -> dict[str, int]:
     pairs = {}
     for line in read_text(path).splitlines():
         name, _, value = line.partition(" ")
-        if value.strip().isdigit():
+        if value.strip().isdecimal():
             pairs[name] = int(value)
     return pairs
 

@@ -331,4 +331,4 @@ def _tree(
 
 
 def _uid_of(user: str) -> int:
-    return int(user) if user.isdigit() else pwd.getpwnam(user).pw_uid
+    return int(user) if user.isdecimal() else pwd.getpwnam(user).pw_uid

@@ -516,7 +516,7 @@ def task_nice(mode: int, sent: Mapping[str, str], uid: int, own: int) -> int | N
         own: slurmd's nice value.
     """
     text = sent.get("SLURM_PRIO_PROCESS", "")
-    if not mode or not text.lstrip("-").isdigit():
+    if not mode or not text.lstrip("-").isdecimal():
         return None
     if mode == 1 and not uid:
         return min(int(text), _NICEST)

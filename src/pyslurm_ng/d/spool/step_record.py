@@ -50,7 +50,7 @@ def file_name(job_id: int, step_id: int, attempt: int) -> str:
 def parse_name(name: str) -> "tuple[int, int, int] | None":
     """Return job, step and attempt of a file name, None for another file."""
     parts = name.split(".")
-    if len(parts) != 3 or not all(part.isdigit() for part in parts):
+    if len(parts) != 3 or not all(part.isdecimal() for part in parts):
         return None
     return int(parts[0]), int(parts[1]), int(parts[2])
 

@@ -102,7 +102,7 @@ def _note(starts: "dict[int, int]", pids: "list[int]") -> None:
 
 
 def _all() -> "list[int]":
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
 
 
 def _mark_of(pid: int, uid: int) -> bytes:

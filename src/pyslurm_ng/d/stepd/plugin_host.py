@@ -281,7 +281,7 @@ def _spank_of(spec: "StepSpec") -> Spank:
 
 def _number(environ: "dict[str, str]", name: str) -> int:
     value = environ.get(name, "")
-    return int(value) if value.isdigit() else -1
+    return int(value) if value.isdecimal() else -1
 
 
 def _variables(entries: "list[bytes]") -> "dict[str, str]":

@@ -116,7 +116,7 @@ def main(argv: "Sequence[str]") -> int:
         from pyslurm_ng.d.container.task import main as run_container
 
         return run_container(argv[1:])
-    if len(argv) < 2 or not argv[0].isdigit():
+    if len(argv) < 2 or not argv[0].isdecimal():
         sys.stderr.write("slurmstepd: error: started by slurmd only\n")
         return 1
     control = socket(AF_UNIX, SOCK_SEQPACKET, 0, int(argv[0]))

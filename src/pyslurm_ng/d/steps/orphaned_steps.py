@@ -195,7 +195,7 @@ def marked(job_id: int, step_id: int, spec: Mapping[str, Any]) -> list[int]:
     own = os.getpid()
     pids = []
     for name in os.listdir("/proc"):
-        if not name.isdigit() or int(name) == own:
+        if not name.isdecimal() or int(name) == own:
             continue
         try:
             if os.stat(f"/proc/{name}").st_uid != spec["uid"]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from pyslurm_ng.base.numbers import INFINITE
-from pyslurm_ng.base.units import UnitError, format_seconds, parse_time_limit_s
+from pyslurm_ng.base.units import UnitError, format_seconds, parse_time_limit_s, whole_number
 from pyslurm_ng.dbd import limits, schema
 from pyslurm_ng.dbd.admin import conditions, removed_records, usage_reset
 from pyslurm_ng.dbd.admin.change import (
@@ -362,9 +362,10 @@ def _mode(key: str, value: str) -> str:
 def _count(key: str, value: str) -> int:
     if value == "-1":
         return 0
-    if not (value.isascii() and value.isdigit()) or int(value) >= INFINITE - 1:
+    count = whole_number(value)
+    if count is None or count >= INFINITE - 1:
         raise BadNumberError(key, value)
-    return int(value)
+    return count
 
 
 def _seconds(key: str, value: str) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from pyslurm_ng.base.numbers import NO_VAL
+from pyslurm_ng.base.units import whole_number
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.admin import removed_records
 from pyslurm_ng.dbd.admin.change import (
@@ -237,9 +238,10 @@ def _columns(words: Words) -> Row:
 
 
 def _number(key: str, value: str) -> int:
-    if not (value.isascii() and value.isdigit() and int(value) <= _MOST):
+    count = whole_number(value)
+    if count is None or count > _MOST:
         raise BadNumberError(key, value)
-    return int(value)
+    return count
 
 
 def _flags(op: str, value: str) -> str:

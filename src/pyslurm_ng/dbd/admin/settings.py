@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pyslurm_ng.base.numbers import NO_VAL
+from pyslurm_ng.base.units import whole_number
 from pyslurm_ng.dbd import limits, schema
 from pyslurm_ng.dbd.admin.change import (
     BadValueError,
@@ -123,16 +124,18 @@ def _shares(value: str) -> int:
         return schema.USE_PARENT_SHARES
     if value == "-1":
         return 1
-    if not (value.isascii() and value.isdigit()) or int(value) >= schema.USE_PARENT_SHARES:
+    shares = whole_number(value)
+    if shares is None or shares >= schema.USE_PARENT_SHARES:
         raise RefusedError(f"sacctmgr: error: Invalid value for FairShare ({value})")
-    return int(value)
+    return shares
 
 
 def _priority(stored: limits.Stored, value: str) -> None:
+    priority = whole_number(value)
     if value == "-1":
         stored.pop("Priority", None)
-    elif value.isascii() and value.isdigit() and int(value) < NO_VAL:
-        stored["Priority"] = int(value)
+    elif priority is not None and priority < NO_VAL:
+        stored["Priority"] = priority
     else:
         raise RefusedError(f"sacctmgr: error: Invalid value for Priority ({value})")
 

@@ -84,6 +84,6 @@ def _most_steps(flags: frozenset[str]) -> int:
     most = schema.STEP_ID_OFFSET
     for flag in flags:
         word, _, number = flag.partition("=")
-        if word == "max_step_records" and number.isdigit():
+        if word == "max_step_records" and number.isdecimal():
             most = int(number)
     return most

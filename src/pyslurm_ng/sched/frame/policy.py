@@ -240,7 +240,7 @@ def _word(options: tuple[str, ...], name: str) -> str:
 def _numbers(options: tuple[str, ...]) -> dict[str, int]:
     """Return the options that are numbers; the configuration has judged them."""
     pairs = (option.partition("=") for option in options)
-    return {name.lower(): int(value) for name, _, value in pairs if value.isdigit()}
+    return {name.lower(): int(value) for name, _, value in pairs if value.isdecimal()}
 
 
 def tres_weights(text: str) -> dict[str, float]:

@@ -120,7 +120,7 @@ def _list(words: list[str] | None) -> str | None:
 def _moment(value: dict[str, Any] | None) -> str | None:
     """Return a moment as the daemon takes it, in microseconds."""
     text = optional(value)
-    return None if text is None or not text.isdigit() else str(int(text) * SECOND_US)
+    return None if text is None or not text.isdecimal() else str(int(text) * SECOND_US)
 
 
 def _tres(rows: list[dict[str, Any]] | None) -> str | None:

@@ -83,7 +83,7 @@ def _parse_word(word: str) -> list[Dependency] | None:
     kind = kind.lower()
     if kind == "singleton":
         return [Dependency("singleton")] if not ids else None
-    if not ids and kind[:1].isdigit():
+    if not ids and kind[:1].isdecimal():
         kind, ids = "afterany", kind
     if kind not in _KINDS or not ids:
         return None

@@ -329,7 +329,7 @@ def _tres_parts(value: str) -> list[str]:
     """Return what commas part; one before a number belongs to the CPUs of several nodes."""
     parts: list[list[str]] = []
     for word in value.split(","):
-        if word.isdigit() and parts and parts[-1][0].lower().startswith("cpu="):
+        if word.isdecimal() and parts and parts[-1][0].lower().startswith("cpu="):
             parts[-1].append(word)
         else:
             parts.append([word])

@@ -80,7 +80,7 @@ def translated(text: str) -> Translated:
                     discarded.append(_discarded(f"invalid job dependency before {job_id}"))
         elif kind.lower() == "on" and ids and not count and len(ids) < 11:
             count = f"on:{ids}"
-        elif kind[:1].isdigit() or kind.lower().startswith(("after", "singleton", "expand")):
+        elif kind[:1].isdecimal() or kind.lower().startswith(("after", "singleton", "expand")):
             kept.append(word)
         else:
             discarded.append(_discarded(f"unknown job dependency option {word}"))

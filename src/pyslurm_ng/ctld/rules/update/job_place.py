@@ -119,7 +119,7 @@ def licenses(change: Change, value: str) -> int:
     value = full_license_names(change.cluster, value, change.context.conf)
     for part in value.replace("|", ",").split(","):
         name, _, count = part.replace("=", ":").partition(":")
-        if part and (name not in change.cluster.licenses or (count and not count.isdigit())):
+        if part and (name not in change.cluster.licenses or (count and not count.isdecimal())):
             return Errno.ESLURM_INVALID_LICENSES
     if change.is_running:
         traded = traded_licenses(change.cluster, change.job, value, change.licenses_taken)
