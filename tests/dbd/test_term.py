@@ -122,7 +122,7 @@ def test_the_hosts_of_slurmdbd(
     (tmp_path / "slurm.conf").write_text("ClusterName=demo\nStateSaveLocation=/tmp\n")
     path = tmp_path / "slurmdbd.conf"
     path.write_text(
-        f"DbdHost={host}\nDbdBackupHost={backup}\nStorageType=accounting_storage/{kind}\n"
+        f'DbdHost={host}\nDbdBackupHost="{backup}"\nStorageType=accounting_storage/{kind}\n'
         "DisableRollups=yes\nStoragePassScript=/bin/pass\n"
     )
     path.chmod(0o600)
