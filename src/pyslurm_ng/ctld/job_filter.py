@@ -311,11 +311,17 @@ def find_jobs(cluster: Cluster, text: str) -> list[Part]:
 
 
 def agrees(
-    cluster: Cluster, job_filter: JobFilter, now_us: int, *, passes_over_nodes: bool = False
+    cluster: Cluster,
+    job_filter: JobFilter,
+    now_us: int,
+    *,
+    passes_over_nodes: bool = False,
+    exact_names: bool = False,
 ) -> JobTest | Reject:
     """Return the test that a job passes when every filter but the ids agrees with it.
 
     Args:
+        exact_names: as scancel wants it; squeue does not look at the case of a job's name.
         passes_over_nodes: a node that does not exist has no jobs, instead of an error.
     """
     tests: list[JobTest] = []
@@ -332,8 +338,9 @@ def agrees(
         qos = frozenset(name.lower() for name in job_filter.qos)
         tests.append(lambda job: job.qos.lower() in qos)
     if job_filter.names:
-        names = frozenset(name.lower() for name in job_filter.names)
-        tests.append(lambda job: job.request.name.lower() in names)
+        shown = str if exact_names else str.lower
+        names = frozenset(map(shown, job_filter.names))
+        tests.append(lambda job: shown(job.request.name) in names)
     if job_filter.partitions:
         partitions = frozenset(job_filter.partitions)
         tests.append(lambda job: not partitions.isdisjoint(job.partition.split(",")))

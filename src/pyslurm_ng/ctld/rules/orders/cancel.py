@@ -47,7 +47,9 @@ _NUMBERS_PER_ID = 4
 
 def cancel_jobs(cluster: Cluster, request: CancelJobs, context: Context) -> Decision | Reject:
     """Return the ends and signals for all that the request names and its filters agree with."""
-    agrees = job_filter.agrees(cluster, request.filter, context.now_us, passes_over_nodes=True)
+    agrees = job_filter.agrees(
+        cluster, request.filter, context.now_us, passes_over_nodes=True, exact_names=True
+    )
     if isinstance(agrees, Reject):
         return agrees
     work = _Cancelling(cluster, request, context)
