@@ -162,20 +162,20 @@ def test_task_of_a_step(task: int, node: str, local: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sent", "word"),
+    ("sent", "asked", "word"),
     [
-        ({}, None),
-        ({"SLURM_JOB_ID": "71"}, "block"),
-        ({"SLURM_MEM_PER_NODE": "100"}, "block"),
-        ({"SLURM_MEM_PER_CPU": "100"}, "block"),
+        ({}, JobRequest(ntasks=2), None),
+        ({"SLURM_JOB_ID": "71"}, JobRequest(ntasks=2), "block"),
+        ({}, JobRequest(ntasks=2, mem_per_node_mib=100), "block"),
+        ({}, JobRequest(ntasks=2, mem_per_cpu_mib=100), "block"),
     ],
 )
 def test_a_default_distribution_is_shown_in_jobs_and_for_memory(
-    sent: dict[str, str], word: str | None
+    sent: dict[str, str], asked: JobRequest, word: str | None
 ) -> None:
     """As 22.05: `srun -n2` outside a job does not show it, `srun -n2 --mem=100` does."""
     job = credential(
-        ["n3"], [2], [2], 1795176991, 1795180591, job_id=71, request=JobRequest(ntasks=2),
+        ["n3"], [2], [2], 1795176991, 1795180591, job_id=71, request=asked,
         step_id=0, step_nodes=("n3",), step_allocs=(NodeAlloc(0, 2, b"\x03", 200, 2),),
         step_tasks=((0, 1),), step_distribution="block",
     )  # fmt: skip

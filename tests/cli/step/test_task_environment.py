@@ -35,3 +35,11 @@ def test_a_loudness_that_is_set_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     """As with Slurm 22.05."""
     monkeypatch.setenv("SRUN_DEBUG", "7")
     assert variables_of("-v", SRUN_DEBUG="7")["SRUN_DEBUG"] == "7"
+
+
+@pytest.mark.parametrize("words", [("--mem=50",), ("--mem-per-cpu=50",)])
+def test_the_memory_of_a_step_is_in_no_variable(words: tuple[str, ...]) -> None:
+    """As with Slurm: the variables are the job's, and a step within the step would take them."""
+    inherited = variables_of(*words, SLURM_MEM_PER_NODE="100")
+    assert inherited["SLURM_MEM_PER_NODE"] == "100"
+    assert not any(name.startswith("SLURM_MEM_PER_") for name in variables_of(*words))

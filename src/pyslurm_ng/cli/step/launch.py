@@ -80,8 +80,6 @@ def _own_variables(options: "Options", granted: "Mapping[str, Any]") -> "dict[by
         ("ntasks_per_core", "SLURM_NTASKS_PER_CORE"),
         ("ntasks_per_socket", "SLURM_NTASKS_PER_SOCKET"),
         ("threads_per_core", "SLURM_THREADS_PER_CORE"),
-        ("mem_per_node_mib", "SLURM_MEM_PER_NODE"),
-        ("mem_per_cpu_mib", "SLURM_MEM_PER_CPU"),
         ("gpus", "SLURM_GPUS"),
         ("gpus_per_node", "SLURM_GPUS_PER_NODE"),
         ("gpus_per_task", "SLURM_GPUS_PER_TASK"),

@@ -32,7 +32,6 @@ from pyslurm_ng.wire.node_messages import JobCredential, LaunchStep
 
 _NICEST = 19
 _TASK_TRES = "SLURM_TRES_PER_TASK"
-_SHOWS_LAYOUT = {"SLURM_JOB_ID", "SLURM_MEM_PER_NODE", "SLURM_MEM_PER_CPU"}
 _LAUNCHERS = {
     "HYDRA_BOOTSTRAP": "slurm",
     "HYDRA_LAUNCHER_EXTRA_ARGS": "--external-launcher",
@@ -444,7 +443,9 @@ def step_environment(
         variables["SLURM_STEP_LAUNCHER_PORT"] = str(srun.port)
     if credential.step_cpus_per_task:
         variables["SLURM_CPUS_PER_TASK"] = str(credential.step_cpus_per_task)
-    if credential.step_distribution and not _SHOWS_LAYOUT.isdisjoint(sent):
+    asked = credential.request
+    asks_memory = asked.mem_per_node_mib or asked.mem_per_cpu_mib
+    if credential.step_distribution and ("SLURM_JOB_ID" in sent or asks_memory):
         # As with Slurm: an srun that makes its allocation shows the default for --mem only.
         variables["SLURM_DISTRIBUTION"] = credential.step_distribution
     variables |= _step_tres(credential, sent.get(_TASK_TRES, ""))
