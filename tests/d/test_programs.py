@@ -47,6 +47,18 @@ def test_what_no_exec_takes_is_refused(node: Node, words: list[str], environment
         spec(node, [nm.Program(words)], environment=environment)
 
 
+@pytest.mark.parametrize(("freq", "is_refused"), [("0", True), ("31", True), ("30", False)])
+def test_a_step_with_a_memory_limit_is_sampled_often_enough(
+    node: Node, freq: str, *, is_refused: bool
+) -> None:
+    """As with Slurm 22.05, and as a whole job is refused at its submission."""
+    if not is_refused:
+        assert spec(node, [nm.Program(["a"])], acctg_freq=freq)["tasks"]
+        return
+    with pytest.raises(SpecError, match="Invalid accounting frequency requested"):
+        spec(node, [nm.Program(["a"])], acctg_freq=freq)
+
+
 def test_each_task_has_the_first_program_that_names_it(node: Node) -> None:
     """The others have the last program that names no task."""
     programs = [nm.Program(["a"], [0, 2]), nm.Program(["b"], [2, 3, 9999]), nm.Program(["c"]),

@@ -109,3 +109,11 @@ def sampling_s(words: Iterable[str], series: str = "task") -> int | None:
         ):
             seconds = int(value)
     return seconds
+
+
+def samples_too_rarely(asked: str, configured: Iterable[str]) -> bool:
+    """Return whether --acctg-freq would have memory looked at less often than the site wants."""
+    every_s = sampling_s(asked.split(","))
+    most_s = sampling_s(configured)
+    most_s = SAMPLING_S if most_s is None else most_s
+    return every_s is not None and bool(most_s) and not 0 < every_s <= most_s

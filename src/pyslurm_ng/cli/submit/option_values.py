@@ -568,7 +568,7 @@ def oom_kill_step(options: "OptionState", name: str, value: "str | None") -> Non
 
 def resv_ports(options: "OptionState", name: str, value: "str | None") -> None:
     """Read `--resv-ports`: how many ports a step gets; by default as many as its tasks need."""
-    options.request["resv_ports"] = number(name, value, 1) if value else 0
+    options.request["resv_ports"] = number(name, value, 0) if value else 0
 
 
 def sampling(options: "OptionState", name: str, value: str) -> None:

@@ -130,7 +130,7 @@ NAMED = frozenset(("cluster-constraint",))
 NAMES = frozenset(("batch", "partition", "qos"))
 """Texts that name something of the cluster: the empty one is a name that does not exist."""
 
-AS_TYPED = frozenset(("exclusive", "no-kill"))
+AS_TYPED = frozenset(("exclusive", "no-kill", "resv-ports"))
 """Options with an optional argument whose variables are read as the argument would be."""
 
 

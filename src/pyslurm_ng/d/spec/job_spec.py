@@ -15,7 +15,6 @@ from pyslurm_ng.base import bind_words
 from pyslurm_ng.base.bind_words import BindWordsError
 from pyslurm_ng.base.gpu_bind import GpuBind, GpuBindError, gpu_part, parse_gpu_bind
 from pyslurm_ng.base.numbers import REQ_GET_USER_ENV, REQ_OPEN_APPEND, REQ_OPEN_TRUNCATE
-from pyslurm_ng.base.request_words import SAMPLING_S, sampling_s
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.values import has_option
 from pyslurm_ng.d.host import binding, gres
@@ -29,6 +28,7 @@ from pyslurm_ng.d.spec import (
     step_meter,
     step_mpi,
     step_profile,
+    step_sampling,
     step_x11,
     task_binding,
 )
@@ -73,7 +73,7 @@ def step_base(
 ) -> sc.StepBase:
     """Return what scripts and steps have in common, by srun's --acctg-freq and --profile."""
     conf = setup.conf
-    every, is_counted = _accounting(setup, credential.request.acctg_freq, freq)
+    every, is_counted = step_sampling.sampling(setup, credential.request.acctg_freq, freq)
     step_alloc = alloc_of(credential.step_nodes, credential.step_allocs, setup.node_name)
     over_memory = has_option(conf.job_acct_gather_params, "OverMemoryKill")
     limit_kib = step_alloc.mem_mib * 1024 if over_memory and step_alloc is not None else 0
@@ -115,18 +115,6 @@ def _end_with_memory(spec: sc.StepSpec, *, ends: bool) -> None:
 
 def _index(names: Sequence[str], name: str) -> int:
     return names.index(name) if name in names else -1
-
-
-def _accounting(setup: NodeSetup, *asked: str) -> tuple[int, bool]:
-    """Return how often usage is sampled in seconds (0: never) and whether it is counted."""
-    conf = setup.conf
-    if not conf.job_acct_gather_type or conf.job_acct_gather_type.endswith("/none"):
-        return 0, False
-    every = SAMPLING_S
-    for words in (conf.job_acct_gather_frequency, *(text.split(",") for text in asked)):
-        own = sampling_s(words)
-        every = every if own is None else own
-    return every, True
 
 
 def _nice(conf: SlurmConf, sent: Mapping[str, str], uid: int) -> int:
@@ -324,6 +312,7 @@ def step_spec(
     Raises:
         SpecError: a binding or a list of programs that does not fit.
     """
+    step_sampling.check(setup, credential, request.acctg_freq)
     route, sent, asked = request.route, _sent(request), (request.acctg_freq, request.profile)
     tasks, bound = _step_tasks(setup, credential, request)
     ends = oom_kill_step(setup, request.oom_kill_step, credential.request.oom_kill_step)

@@ -182,6 +182,8 @@ def test_step_has_the_jobs_devices_by_default() -> None:
         ({"mem_per_node_mib": 10_000_000}, Errno.ESLURM_INVALID_TASK_MEMORY),
         ({"distribution": "frob"}, Errno.ESLURM_BAD_DIST),
         ({"node_list": "n["}, Errno.ESLURM_INVALID_NODE_NAME),
+        ({"exclude": "nowhere"}, Errno.ESLURM_INVALID_NODE_NAME),
+        ({"exclude": "n["}, Errno.ESLURM_INVALID_NODE_NAME),
         ({"gres": "gpu:frob:x"}, Errno.ESLURM_INVALID_GRES),
     ],
 )

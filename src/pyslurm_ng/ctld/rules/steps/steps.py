@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.hostlist import HostlistError, expand_of_user
 from pyslurm_ng.base.numbers import (
     NO_VAL,
     REQ_STEPMGR,
@@ -50,6 +51,8 @@ def create_step(cluster: Cluster, message: CreateStep, context: Context) -> Deci
     if job.request.flags & REQ_STEPMGR and not message.flags & STEP_BESIDE_ALL:
         node = cluster.node(job.batch_node_id)
         return Decision((), StepManagerAt(job.job_id, node.spec.name, node_address(node)))
+    if _excludes_unknown(cluster, message.exclude):
+        return Reject(Errno.ESLURM_INVALID_NODE_NAME)
     created = create(cluster, job, message, context.conf, context.now_us)
     if isinstance(created, Reject):
         return created
@@ -58,6 +61,15 @@ def create_step(cluster: Cluster, message: CreateStep, context: Context) -> Deci
     if refusal is not None:
         return refusal
     return Decision([ev.StepCreated(context.now_us, job.job_id, step)], granted)
+
+
+def _excludes_unknown(cluster: Cluster, names: str) -> bool:
+    """Return whether a list for --exclude has a node that the cluster has not got."""
+    known = cluster.node_index.by_name
+    try:
+        return bool(names) and not known.keys() >= set(expand_of_user(names, len(known)))
+    except HostlistError:
+        return True
 
 
 def _job_of(cluster: Cluster, message: CreateStep) -> Job | None:

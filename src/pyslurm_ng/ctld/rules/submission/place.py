@@ -10,7 +10,7 @@ import msgspec
 from pyslurm_ng.base import hostlist
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.numbers import NO_VAL, REQ_HOLD, REQ_MEM_SET, REQ_NODES_SET, REQ_OVERCOMMIT
-from pyslurm_ng.base.request_words import SAMPLING_S, sampling_s
+from pyslurm_ng.base.request_words import samples_too_rarely
 from pyslurm_ng.base.tres import Gres, MixedTypesError, TresError, parse_gres
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.values import has_option, option_int
@@ -131,13 +131,8 @@ def _check_counts(request: JobRequest) -> Reject | None:
 
 def _check_sampling(request: JobRequest, partition: Partition, conf: SlurmConf) -> Reject | None:
     """Refuse to sample a job's memory less often than its limit is watched."""
-    every_s = sampling_s(request.acctg_freq.split(","))
-    if every_s is None or not any(memory_amounts(request, partition)[:3]):
-        return None
-    configured_s = sampling_s(conf.job_acct_gather_frequency)
-    if configured_s is None:
-        configured_s = SAMPLING_S
-    if configured_s and not 0 < every_s <= configured_s:
+    has_limit = any(memory_amounts(request, partition)[:3])
+    if has_limit and samples_too_rarely(request.acctg_freq, conf.job_acct_gather_frequency):
         return Reject(Errno.ESLURMD_INVALID_ACCT_FREQ)
     return None
 
