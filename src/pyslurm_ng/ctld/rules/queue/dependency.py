@@ -74,10 +74,11 @@ def judge(
         else term.state  # what ended is none of its business
         for term in job.dependencies
     ]
-    if job.dependency_any:
-        is_never = bool(states) and all(state == NEVER for state in states)
-        return (() if MET in states else job.dependencies), is_never
-    is_never = NEVER in states
+    if job.dependency_any and MET in states:
+        return (), False
+    is_never = bool(states) and all(state == NEVER for state in states)
+    if not job.dependency_any:
+        is_never = NEVER in states
     open_dependencies = tuple(
         term if state != NEVER or term.state == NEVER else structs.replace(term, state=NEVER)
         for term, state in zip(job.dependencies, states, strict=True)

@@ -24,6 +24,7 @@ MOST_TERMS = 8192  # of one job with all its components, repeats included
 TOO_MANY = Reject(
     Errno.ESLURM_DEPENDENCY, f"dependency: at most {MOST_TERMS} jobs and tasks are allowed"
 )
+_SHOWN_STATE = re.compile(r"\((?:unfulfilled|failed)\)$")
 _PLAIN_IDS = re.compile(rf"[0-9]{{1,{_MAX_DIGITS}}}(?::[0-9]{{1,{_MAX_DIGITS}}})*")
 # Separators, and the brackets of an array's indexes with those that stand inside.
 _SEPARATORS = {sign: re.compile(rf"\[[^\[\]]*\]?|\{sign}") for sign in ",?:"}
@@ -81,7 +82,7 @@ def _parse_word(word: str) -> list[Dependency] | None:
     """Return the terms of one `type:id[:id...]`; None if it cannot be read."""
     kind, _, ids = word.partition(":")
     kind = kind.lower()
-    if kind == "singleton":
+    if _SHOWN_STATE.sub("", kind) == "singleton":
         return [Dependency("singleton")] if not ids else None
     if not ids and kind[:1].isdecimal():
         kind, ids = "afterany", kind
@@ -102,8 +103,11 @@ def _parse_word(word: str) -> list[Dependency] | None:
 
 
 def _parse_id(kind: str, text: str) -> list[Dependency] | None:
-    """Return the terms of `12`, `12+5`, `12_3`, `12_*` or `12_[1-3,7]`; None if not one of them."""
-    id_text, plus, delay = text.partition("+")
+    """Return the terms of `12`, `12+5`, `12_3`, `12_*` or `12_[1-3,7]`; None if not one of them.
+
+    A state as squeue shows it may follow, so that what it shows can be given to another job.
+    """
+    id_text, plus, delay = _SHOWN_STATE.sub("", text.strip()).partition("+")
     job_text, underline, task = id_text.partition("_")
     if plus and (kind != "after" or not _is_number(delay)):
         return None
