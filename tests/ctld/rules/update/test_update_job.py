@@ -306,3 +306,16 @@ def test_a_wckey_without_a_value_is_the_users_default(more: str, key: str) -> No
     job = site.job(begin_us=site.now_us + 10**9, wckey="wa")
     update(site, job, wckey="")
     assert job.request.wckey == key
+
+
+def test_a_job_without_a_limit_has_that_of_its_new_partition() -> None:
+    """As in Slurm: the partition's most, not its default. A limit that was asked for stays."""
+    scene = Site("PartitionName=hour Nodes=ALL MaxTime=60 DefaultTime=10")
+    free, limited = (
+        scene.job(begin_us=scene.now_us + 10**9, **more) for more in ({}, {"time_limit_min": 120})
+    )
+    for job in (free, limited):
+        assert refusals(scene, job, ALICE, partition="hour") == []
+    assert (free.time_limit_min, limited.time_limit_min) == (60, 120)
+    assert refusals(scene, free, ALICE, partition="hour", timelimit="5") == []
+    assert free.time_limit_min == 5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyslurm_ng.base import hostlist, units
 from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.ctld.rules.reservation.reservations import check_requested
 from pyslurm_ng.ctld.rules.submission.account import default_qos, enforced, qos_choices
 from pyslurm_ng.ctld.rules.submission.place import by_tier, full_license_names, switches_wait_s
@@ -19,9 +20,19 @@ def partition(change: Change, value: str) -> int:
         if name not in change.cluster.partitions:
             return Errno.ESLURM_INVALID_PARTITION_NAME
     named = map(change.cluster.partitions.__getitem__, dict.fromkeys(value.split(",")))
-    names = ",".join(partition.name for partition in by_tier(named))
+    ordered = by_tier(named)
+    names = ",".join(partition.name for partition in ordered)
     change.fields["partition"] = change.request["partition"] = names
+    _keep_within(change, ordered[0].max_time_min)
     return 0
+
+
+def _keep_within(change: Change, most_min: int) -> None:
+    """Give a job whose user named no time limit the most of its new partition, as in Slurm."""
+    asked = change.job.request
+    is_free = asked.time_limit_min == NO_VAL and not asked.deadline_us
+    if is_free and NO_VAL != change.job.time_limit_min > most_min:
+        change.fields.setdefault("time_limit_min", most_min)
 
 
 @while_pending
