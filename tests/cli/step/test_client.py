@@ -598,6 +598,30 @@ def test_all_standard_error_is_asked_for_beside_a_file_of_the_output() -> None:
     assert fields == {"std_out": "/dev/null", "std_err": "all"}
 
 
+@pytest.mark.parametrize("word", ["all", "ALL", "All"])
+def test_all_is_a_word_in_any_case(word: str) -> None:
+    """As `none` is, and as both are in Slurm: no file of this name is made."""
+    options = Options("srun")
+    options.request |= {"std_in": word, "std_out": "NONE", "std_err": word}
+    fields = Routes(options, {}, 1, (0, 0)).open(StepIo(Sink(1), Sink(2)))
+    assert fields == {"std_out": "/dev/null", "std_err": "all"}
+
+
+@pytest.mark.parametrize(("job_id", "name"), [("5", "outer"), ("", "inner")])
+def test_a_pattern_for_a_name_means_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job_id: str, name: str
+) -> None:
+    """`srun -J inner -o %x` in a job called outer: as in Slurm, the step's name is not meant."""
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    if job_id:
+        monkeypatch.setenv("SLURM_JOB_ID", job_id)
+    monkeypatch.setenv("SLURM_JOB_NAME", "outer")
+    options = Options("srun")
+    options.request |= {"std_out": f"{tmp_path}/%x", "name": "inner"}
+    Routes(options, {}, 1, (0, 0)).open(StepIo(Sink(1), Sink(2)))
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
 def test_a_program_is_named_by_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`$0` of `srun ./prog` and of `srun prog` is the whole path, as in Slurm 22.05."""
     (tmp_path / "prog").touch(0o755)

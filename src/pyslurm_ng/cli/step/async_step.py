@@ -90,7 +90,7 @@ def _files(options: "Options") -> "dict[str, str]":
 
 
 def _file(options: "Options", pattern: str) -> str:
-    if pattern == "all":
+    if pattern.lower() == "all":
         pattern = _OUTPUT
     if pattern.lower() == "none" or pattern == "/dev/null":
         return "/dev/null"

@@ -47,7 +47,7 @@ class Routes:
         out = request.get("std_out", "")
         streams.out_task, streams.out = self._route_output("stdout", out, streams.out)
         err = request.get("std_err", "")
-        if not err and out and out not in ("all", "none"):
+        if not err and out and out.lower() not in ("all", "none"):
             streams.err_task, streams.err = streams.out_task, streams.out
             self._std["std_err"] = self._std.get("std_out", "")
         else:
@@ -61,7 +61,7 @@ class Routes:
     def _route_input(self, text: str, streams: "StepIo") -> None:
         from pyslurm_ng.cli.step.launch import is_per_node
 
-        if text in ("", "all"):
+        if text.lower() in ("", "all"):
             return
         if text.isdecimal() and int(text) < self._count:
             streams.in_task = self._std["stdin_task"] = int(text)
@@ -78,9 +78,9 @@ class Routes:
         from pyslurm_ng.cli.step.launch import is_per_node
 
         field = "std_out" if which == "stdout" else "std_err"
-        if text in ("", "all"):
+        if text.lower() in ("", "all"):
             if text and self._std.get("std_out"):
-                self._std[field] = text  # without it standard error would go with the output
+                self._std[field] = "all"  # without it standard error would go with the output
             return -1, sink
         if text.isdecimal() and int(text) < self._count:
             self._std[f"{which}_task"] = int(text)
@@ -118,14 +118,16 @@ class Routes:
         job_id = granted.get("job_id", 0)
         array_job = os.environ.get("SLURM_ARRAY_JOB_ID", "")
         array_task = os.environ.get("SLURM_ARRAY_TASK_ID", "")
-        name = self._options.request.get("name") or os.environ.get("SLURM_JOB_NAME", "")
+        job_name = os.environ.get("SLURM_JOB_NAME", "")
+        # As in Slurm: %x is the job's name, in a job whatever --job-name calls its step.
+        name = "" if "SLURM_JOB_ID" in os.environ else self._options.request.get("name", "")
         return expand(
             path,
             job_id=job_id,
             array_job_id=int(array_job) if array_job.isdecimal() else job_id,
             array_task_id=int(array_task) if array_task.isdecimal() else NO_VAL,
             user=user_name(os.getuid()),
-            job_name=name,
+            job_name=name or job_name,
             step_id=granted.get("step_id", 0),
             node_name=(granted.get("nodes") or [""])[0],
             node_index=0,
