@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _OF_WHOLE_JOB = frozenset(("SLURM_CLUSTER_NAME", "SLURM_SUBMIT_DIR", "SLURM_SUBMIT_HOST"))
 """Variables of which components have no copies."""
-_SAY_QUEUED_AFTER_S = 0.3
+_SAY_QUEUED_AFTER_S = 1.0  # on a host with 20 times its load, an allocation may take 0.3 s
 _RECONNECT_S = 1.0
 
 
