@@ -230,6 +230,27 @@ def test_output_that_cannot_be_opened(cluster: LiveCluster, work: Path) -> None:
     )  # fmt: skip
 
 
+def test_a_fifo_is_read_once_it_has_a_writer(cluster: LiveCluster, work: Path) -> None:
+    """A script sees all that is written, and no end of file before; without a writer it can end."""
+    fifo = work / "fifo"
+    os.mkfifo(fifo, 0o666)
+    fifo.chmod(0o666)
+    words = ("-i", "fifo", "-o", "out", "--wrap", "cat; echo end")
+    read = submit_as(cluster, "nobody", *words, cwd=work)
+    # Once it can be opened without waiting, the job is there as its reader.
+    fifo.write_text("late\n")
+    cluster.wait_for_jobs(read)
+    assert (work / "out").read_text() == "late\nend\n"
+    waits = submit_as(cluster, "nobody", *words, cwd=work)
+    state = ("squeue", "-h", "-o", "%t", "-j", str(waits))
+    cluster.wait_until("the job runs", lambda: cluster.out(*state) == "R\n")
+    cluster.out("scancel", str(waits))
+    cluster.wait_for_jobs(waits)
+    assert accounted(cluster, [read, waits], "State") == {
+        read: "COMPLETED", waits: "CANCELLED by 0",
+    }  # fmt: skip
+
+
 def test_devices_as_output(cluster: LiveCluster, work: Path) -> None:
     """/dev/null is usual; /dev/full is a full disk that the script sees and survives."""
     null = submit_as(cluster, "nobody", "-o", "/dev/null", "--wrap", "echo x; exit 3", cwd=work)

@@ -13,6 +13,7 @@
 #include <grp.h>
 #include <limits.h>
 #include <linux/keyctl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -274,6 +275,17 @@ static int psng_make_folders(const char *path)
     return 0;
 }
 
+/* A FIFO that is read has no end of file before it has had a writer. Only in background. */
+static int psng_await_writer(int fd)
+{
+    struct pollfd reading = {fd, POLLIN, 0};
+    int ready;
+    do
+        ready = poll(&reading, 1, -1);
+    while (ready < 0 && errno == EINTR);
+    return ready < 0 ? -1 : 0;
+}
+
 /* A FIFO without a reader, a directory or a socket is refused instead of waited for. */
 static int psng_open(const char *path, int flags)
 {
@@ -288,6 +300,8 @@ static int psng_open(const char *path, int flags)
         errno = EISDIR;
         return -1;
     }
+    if (S_ISFIFO(found.st_mode) && (flags & O_ACCMODE) == O_RDONLY && psng_await_writer(fd))
+        return -1;
     /* Only to open without waiting; a program expects its files to block. */
     if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK))
         return -1;
