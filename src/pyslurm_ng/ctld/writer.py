@@ -178,7 +178,9 @@ class Writer:
             self.refused(request, context, outcome)
             self.refuse(answer, outcome)
             return
-        reply = Done(notes=list(outcome.notes)) if outcome.reply is None else outcome.reply
+        reply = outcome.reply
+        if reply is None:
+            reply = Done(list(outcome.notes), outcome.refused)
         body = encode(reply)
         if outcome.events:
             events = list(outcome.events)

@@ -165,9 +165,14 @@ class Client:
 
         Raises:
             SlurmError: as `call`; the text says so where the daemon may have done what was asked.
+                Also where some of the things named could not be changed, and the others are.
         """
         fields.setdefault("request_id", os.urandom(REQUEST_ID_BYTES))
-        return self.call(kind, fields, timeout_s)
+        reply = self.call(kind, fields, timeout_s)
+        code = reply.get("refused")
+        if isinstance(code, int) and code:
+            raise _refusal(code)
+        return reply
 
     def stream(
         self, kind: str, fields: "dict[str, Any]", timeout_s: "float | None" = None
@@ -384,6 +389,13 @@ def packed(fields: "dict[str, Any]") -> bytes:
         from pyslurm_ng.base.error_numbers import Errno
 
         raise SlurmError(Errno.SLURM_PROTOCOL_INSANE_MSG_LENGTH, str(error)) from None
+
+
+def _refusal(code: int) -> SlurmError:
+    """Return the error of things that could not be changed, while others of the request are."""
+    from pyslurm_ng.base.error_texts import error_text
+
+    return SlurmError(code, error_text(code))
 
 
 def _failure(audience: str, error: "Exception", *, may_be_done: bool = False) -> SlurmError:

@@ -109,9 +109,13 @@ class Reconfigure(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 @reply("Done")
 class Done(msgspec.Struct, frozen=True):
-    """It was done; `notes` are lines for the user's stderr."""
+    """It was done; `notes` are lines for the user's stderr.
+
+    `refused` is Slurm's number where some of the things named could not be changed; the others are.
+    """
 
     notes: list[str] = []
+    refused: int = 0
 
 
 @reply("ErrorReply", max_bytes=1 << 20)

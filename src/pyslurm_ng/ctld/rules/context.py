@@ -60,8 +60,10 @@ class Decision(Struct, frozen=True):
     """What follows from a request: events to record, a reply to send when they are durable.
 
     `reply` of None means a bare acknowledgement. `notes` are messages for the caller's stderr.
+    `refused` is the number of the refusal that some of the things named met; the others change.
     """
 
     events: Sequence[AnyEvent] = ()
     reply: Struct | None = None
     notes: tuple[str, ...] = ()
+    refused: int = 0

@@ -11,7 +11,7 @@ from pyslurm_ng.base.errors import Reject
 from pyslurm_ng.base.numbers import END_CLEAN
 from pyslurm_ng.base.state_names import job_state, node_state_words
 from pyslurm_ng.ctld.queries.nodes import node_state
-from pyslurm_ng.ctld.rules.context import Caller, Context
+from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.rules.nodes.registration import register
 from pyslurm_ng.ctld.rules.update.update_nodes import STATES, update_nodes
 from pyslurm_ng.model import events as ev
@@ -20,7 +20,7 @@ from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.job import Job
-from pyslurm_ng.model.states import JobState
+from pyslurm_ng.model.states import JobState, NodeFlag
 from pyslurm_ng.wire import node_messages as nm
 from pyslurm_ng.wire.query_messages import UpdateNodes
 from tests.ctld.rules.started_jobs import LATER_US, WHOLE, launch_duty, running, tell
@@ -235,3 +235,17 @@ def let_end(cluster: Cluster, job: Job) -> None:
     for duty in [*cluster.duties.get(N1, {}).values()]:
         if duty.kind == DutyKind.TERMINATE:
             tell(cluster, N1, nm.JobTerminated(job.job_id, 0, duty.duty_id))
+
+
+def test_of_a_rack_the_nodes_that_can_return_do() -> None:
+    """An administrator resumes a rack, some nodes of which are in service."""
+    cluster = cluster_of()
+    change(cluster, state="DRAIN", reason="disk")
+    request = UpdateNodes(request_id=bytes(16), nodes="ALL", settings={"state": "RESUME"})
+    outcome = update_nodes(cluster, request, Context(conf_of(), LATER_US, ROOT))
+    assert isinstance(outcome, Decision)
+    assert outcome.refused == Errno.ESLURM_INVALID_NODE_STATE
+    apply_all(cluster, outcome.events)
+    assert not cluster.node(N1).flags & NodeFlag.DRAIN
+    again = update_nodes(cluster, request, Context(conf_of(), LATER_US, ROOT))
+    assert again == Reject(Errno.ESLURM_INVALID_NODE_STATE)

@@ -56,7 +56,11 @@ _ENDS_SERVICE_STOP = _DRAINED | reboots.REBOOT_FLAGS
 
 
 def update_nodes(cluster: Cluster, request: UpdateNodes, context: Context) -> Decision | Reject:
-    """Change settings of the nodes named, all or none."""
+    """Change settings of the nodes named, all or none.
+
+    Of nodes that are to return to service those do that can, as in Slurm: an administrator resumes
+    a rack, some nodes of which are in use.
+    """
     if not context.caller.is_admin:
         return Reject(Errno.ESLURM_USER_ID_MISSING)
     nodes = find_nodes(cluster, request.nodes)
@@ -101,20 +105,34 @@ def update_nodes(cluster: Cluster, request: UpdateNodes, context: Context) -> De
     if "availablefeatures" in settings:
         features = dict.fromkeys(ids, _words(settings["availablefeatures"]))
         events += after_features(cluster, context.conf, features, context.now_us)
-    state = settings.get("state", "").upper()
-    if state:
-        if state in reboots.REBOOT_STATES:
-            changes = reboots.change(nodes, state, settings, context)
-        elif state in power.STATES:
-            changes = power.change(cluster, nodes, state, settings.get("reason", ""), context)
-        else:
-            changes = _state_events(cluster, nodes, state, settings.get("reason", ""), context)
-        if isinstance(changes, Reject):
-            return changes
-        events += changes
-    elif "reason" in settings and (out_of_service := _out_of_service(nodes)):
-        events.append(_with_reason(out_of_service, settings["reason"], context, {}))
-    return Decision(events=events)
+    changes = _changes(cluster, nodes, settings, context)
+    if isinstance(changes, Reject):
+        return changes
+    return Decision([*events, *changes.events], refused=changes.refused)
+
+
+def _changes(
+    cluster: Cluster, nodes: list[Node], settings: dict[str, str], context: Context
+) -> Decision | Reject:
+    """Return what becomes of the nodes' states and reasons."""
+    state, reason = settings.get("state", "").upper(), settings.get("reason", "")
+    if not state:
+        if "reason" in settings and (out_of_service := _out_of_service(nodes)):
+            return Decision([_with_reason(out_of_service, reason, context, {})])
+        return Decision()
+    able = [node for node in nodes if _can_become(cluster, node, state)]
+    if not able:
+        return Reject(Errno.ESLURM_INVALID_NODE_STATE)
+    if state in reboots.REBOOT_STATES:
+        events = reboots.change(able, state, settings, context)
+    elif state in power.STATES:
+        events = power.change(cluster, able, state, reason, context)
+    else:
+        events = _state_events(cluster, able, state, reason, context)
+    if isinstance(events, Reject):
+        return events
+    refused = Errno.ESLURM_INVALID_NODE_STATE if len(able) < len(nodes) else 0
+    return Decision(events, refused=int(refused))
 
 
 def _out_of_service(nodes: list[Node]) -> tuple[int, ...]:
@@ -329,23 +347,19 @@ def _future(
     return [*events, _with_reason(ids, reason, context, fields)]
 
 
-def _can_resume(node: Node) -> bool:
-    """Return whether something keeps a node out of service."""
-    kept_out = NodeFlag.DRAIN | NodeFlag.FAIL | NodeFlag.NOT_RESPONDING | reboots.REBOOT_FLAGS
-    return node.state in (NodeState.DOWN, NodeState.FUTURE) or bool(node.flags & kept_out)
+def _can_become(cluster: Cluster, node: Node, state: str) -> bool:
+    """Return whether a state of a node allows another: RESUME needs what is to end, IDLE no job."""
+    if state == "RESUME":
+        kept_out = NodeFlag.DRAIN | NodeFlag.FAIL | NodeFlag.NOT_RESPONDING | reboots.REBOOT_FLAGS
+        return node.state in (NodeState.DOWN, NodeState.FUTURE) or bool(node.flags & kept_out)
+    return state != "IDLE" or not cluster.node_index.use[node.node_id].allocs
 
 
-def _return(
-    cluster: Cluster, nodes: list[Node], state: str, context: Context
-) -> list[ev.AnyEvent] | Reject:
+def _return(cluster: Cluster, nodes: list[Node], state: str, context: Context) -> list[ev.AnyEvent]:
     """RESUME, IDLE and UNDRAIN: what kept nodes out of service ends, and so does its reason."""
     now_us = context.now_us
     events: list[ev.AnyEvent] = []
     for node in nodes:
-        if state == "RESUME" and not _can_resume(node):
-            return Reject(Errno.ESLURM_INVALID_NODE_STATE)
-        if state == "IDLE" and cluster.node_index.use[node.node_id].allocs:
-            return Reject(Errno.ESLURM_INVALID_NODE_STATE)
         if state == "UNDRAIN" and not node.flags & _DRAINED:
             continue
         ends = _DRAINED if state == "UNDRAIN" else _ENDS_SERVICE_STOP
