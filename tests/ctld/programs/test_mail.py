@@ -27,7 +27,7 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.buffer import Buffer, BufferState
 from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.job import Job
-from pyslurm_ng.model.states import JobState
+from pyslurm_ng.model.states import JobFlag, JobState
 from tests.world.logs import NotedFaults
 from tests.world.programs import NotedPrograms
 from tests.world.site import Site
@@ -84,6 +84,8 @@ def test_begin_and_end() -> None:
     assert environment["SLURM_JOB_STATE"] == "COMPLETED"
     assert environment["SLURM_CLUSTER_NAME"] == "demo"
     assert environment["SLURM_JOB_EXIT_CODE_MAX"] == environment["SLURM_JOB_TERM_SIGNAL_MAX"] == "0"
+    assert environment["SLURM_JOB_EXIT_CODE"] == environment["SLURM_JOB_DERIVED_EC"] == "0"
+    assert environment["SLURM_JOB_EXIT_CODE2"] == "0:0"
     assert environment["SLURM_JOB_NODELIST"] == "n3"  # as PrologSlurmctld has it
 
 
@@ -158,6 +160,18 @@ def test_a_job_that_never_ran() -> None:
     ]
 
 
+def test_a_requeue_tells_how_long_the_job_ran() -> None:
+    site = MailSite()
+    job = site.runs(MAIL_REQUEUE)
+    completing = ev.JobCompleting(
+        site.now_us, job.job_id, JobState.PREEMPTED, 0, 0, 0, (), flags=JobFlag.REQUEUED
+    )
+    site.apply([completing])
+    site.apply([ev.JobRequeued(site.now_us, job.job_id, 1, 0)])
+    assert site.subjects == ["Slurm Job_id=1 Name=train Requeued, Run time 00:01:01"]
+    assert site.sent.runs[0][1]["SLURM_JOB_RUN_TIME"] == "00:01:01"
+
+
 def _array(site: MailSite, mail_type: int) -> None:
     """Two tasks of an array run and end one after the other; the last one keeps the array's id."""
     record = site.runs(mail_type, array="0-1")
@@ -172,7 +186,7 @@ def test_an_array_sends_mail_as_one_job() -> None:
     site = MailSite()
     _array(site, ALL)
     assert site.subjects == [
-        "Slurm Array Summary Job_id=1_* (1) Name=train Began, Queued time 00:01:00",
+        "Slurm Array Summary Job_id=1_* (1) Name=train Began",
         "Slurm Array Summary Job_id=1_* (1) Name=train Failed, Mixed, ExitCode [0-2]",
     ]
     assert site.sent.runs[1][1]["SLURM_JOB_EXIT_CODE_MAX"] == "2"

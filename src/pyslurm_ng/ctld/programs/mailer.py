@@ -51,6 +51,7 @@ class Mailer:
         self._when_durable = when_durable
         self._last_us = now_us
         self._ending: set[int] = set()  # an end that was told when it began
+        self._runs: dict[int, str] = {}  # how long a job ran that goes back to the queue
         self._timed: dict[int, None] = {}
         self._begun_arrays: set[int] = set()
         self._arrays: dict[int, ArrayEnd] = {}
@@ -122,7 +123,9 @@ class Mailer:
         self._ending.add(job.job_id)
         if event.state == JobState.TIMEOUT:
             self._send(mail.timed_out(self._cluster, job, self._domain, event.time_us))
-        if not mail.is_requeue(event):
+        if mail.is_requeue(event):
+            self._runs[job.job_id] = mail.run_time(job, event.time_us)
+        else:
             self._end(job, event.state, event.exit_code, event.time_us)
 
     def _ended(self, event: ev.JobEnded, job: Job) -> None:
@@ -150,7 +153,8 @@ class Mailer:
     def _requeued(self, event: ev.JobRequeued, job: Job) -> None:
         self._ending.discard(job.job_id)
         self._timed.pop(job.job_id, None)
-        self._send(mail.requeued(self._cluster, job, self._domain))
+        run = self._runs.pop(job.job_id, "00:00:00")
+        self._send(mail.requeued(self._cluster, job, run, self._domain))
 
     def _dependency(self, event: ev.DependencyChanged, job: Job) -> None:
         if event.never_satisfied:

@@ -26,7 +26,7 @@ from pyslurm_ng.base.numbers import (
 )
 from pyslurm_ng.base.plain_text import are_recipients, printable, program_variables
 from pyslurm_ng.base.units import format_seconds
-from pyslurm_ng.ctld.rules.programs.program_environment import of_job
+from pyslurm_ng.ctld.rules.programs.program_environment import exit_variables, of_job
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
@@ -80,7 +80,7 @@ def begun(cluster: Cluster, job: Job, domain: str, now_us: int) -> Mail | None:
     if not job.request.mail_type & MAIL_BEGIN:
         return None
     waited = _duration(now_us - (job.eligible_us or job.submit_us))
-    text = f"Queued time {waited}"
+    text = "" if is_summed_up(job) else f"Queued time {waited}"
     return _mail(cluster, job, "Began", text, domain, SLURM_JOB_QUEUED_TIME=waited)
 
 
@@ -91,7 +91,7 @@ def ended(
     kind = _end_kind(job, (state,))
     if not kind:
         return None
-    run = _run_time(job, now_us)
+    run = run_time(job, now_us)
     signal = status & 0x7F
     how = f"Signal {signal}" if signal else f"ExitCode {exit_code(status)}"
     name = JobState(state).name
@@ -102,6 +102,7 @@ def ended(
         kind,
         text,
         domain,
+        **exit_variables(job, status),
         SLURM_JOB_RUN_TIME=run,
         SLURM_JOB_STATE=name,
         SLURM_JOB_EXIT_CODE_MAX=str(exit_code(status)),
@@ -121,6 +122,7 @@ def array_ended(cluster: Cluster, job: Job, end: ArrayEnd, domain: str) -> Mail 
         kind,
         f"{state}, ExitCode [{end.least}-{end.most}]",
         domain,
+        **exit_variables(job, job.exit_code),
         SLURM_JOB_STATE=state,
         SLURM_JOB_EXIT_CODE_MIN=str(end.least),
         SLURM_JOB_EXIT_CODE_MAX=str(end.most),
@@ -136,18 +138,18 @@ def _end_kind(job: Job, states: Iterable[int]) -> str:
     return "Ended" if job.request.mail_type & MAIL_END else ""
 
 
-def requeued(cluster: Cluster, job: Job, domain: str) -> Mail | None:
-    """Return the mail about a job that goes back to the queue."""
+def requeued(cluster: Cluster, job: Job, run: str, domain: str) -> Mail | None:
+    """Return the mail about a job that goes back to the queue after a run of that length."""
     if not job.request.mail_type & MAIL_REQUEUE:
         return None
-    return _mail(cluster, job, "Requeued", f"Restarts {job.attempt}", domain)
+    return _mail(cluster, job, "Requeued", f"Run time {run}", domain, SLURM_JOB_RUN_TIME=run)
 
 
 def timed_out(cluster: Cluster, job: Job, domain: str, now_us: int) -> Mail | None:
     """Return the mail about a job that its time limit ends."""
     if not job.request.mail_type & MAIL_TIME_LIMIT:
         return None
-    run = _run_time(job, now_us)
+    run = run_time(job, now_us)
     return _mail(
         cluster, job, "Reached time limit", f"Run time {run}", domain, SLURM_JOB_RUN_TIME=run
     )
@@ -176,7 +178,7 @@ def time_marks(cluster: Cluster, job: Job, domain: str, last_us: int, now_us: in
     for bit, percent, words in TIME_MARKS:
         mark_us = job.start_us + job.suspended_us + limit_min * 60 * SECOND_US * percent // 100
         if job.request.mail_type & bit and last_us < mark_us <= now_us:
-            run = _run_time(job, now_us)
+            run = run_time(job, now_us)
             mails.append(
                 _mail(cluster, job, words, f"Run time {run}", domain, SLURM_JOB_RUN_TIME=run)
             )
@@ -213,7 +215,8 @@ def is_requeue(event: ev.JobCompleting) -> bool:
     return bool(event.flags & JobFlag.REQUEUED)
 
 
-def _run_time(job: Job, now_us: int) -> str:
+def run_time(job: Job, now_us: int) -> str:
+    """Return how long a job has run, as Slurm writes it."""
     if not job.start_us or job.start_us > now_us:
         return _duration(0)
     return _duration((job.end_us or now_us) - job.start_us - job.suspended_us)

@@ -26,15 +26,21 @@ def prolog_environment(cluster: Cluster, job: Job) -> dict[str, str]:
 
 def epilog_environment(cluster: Cluster, job: Job) -> dict[str, str]:
     """Return the variables of a job whose run is over."""
-    code, signal = job.exit_code >> 8 & 0xFF, job.exit_code & 0x7F
     ended = {
-        "SLURM_JOB_EXIT_CODE": str(job.exit_code),
-        "SLURM_JOB_EXIT_CODE2": f"{code}:{signal}",
-        "SLURM_JOB_DERIVED_EC": str(job.derived_exit_code),
+        **exit_variables(job, job.exit_code),
         "SLURM_JOB_END_TIME": str(job.end_us // SECOND_US),
         "SLURM_SCRIPT_CONTEXT": "epilog_slurmctld",
     }
     return program_variables(of_job(cluster, job) | ended)
+
+
+def exit_variables(job: Job, status: int) -> dict[str, str]:
+    """Return what EpilogSlurmctld and MailProg are told of how a job ended."""
+    return {
+        "SLURM_JOB_EXIT_CODE": str(status),
+        "SLURM_JOB_EXIT_CODE2": f"{status >> 8 & 0xFF}:{status & 0x7F}",
+        "SLURM_JOB_DERIVED_EC": str(job.derived_exit_code),
+    }
 
 
 def oversubscribe(cluster: Cluster, job: Job) -> str:
