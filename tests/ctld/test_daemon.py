@@ -159,6 +159,17 @@ def test_hang_up_reads_the_files_again(controller: Controller) -> None:
     assert b"extra" in bytes(controller.call("ShowPartitions")["records"])
 
 
+def test_signals_that_slurm_ignores(controller: Controller) -> None:
+    """Slurm's manual names them: a script that sends one must not end the controller."""
+    controller.start()
+    pid = controller.pid()
+
+    for number in (signal.SIGUSR1, signal.SIGTSTP, signal.SIGXCPU, signal.SIGQUIT, signal.SIGALRM):
+        os.kill(pid, number)
+    assert controller.call("Ping")["role"] == "primary"
+    assert controller.pid() == pid
+
+
 def test_damage_is_refused_by_name_and_set_aside_on_request(controller: Controller) -> None:
     """File, offset and command in one line, exit 1; with -i it starts and keeps the file.
 

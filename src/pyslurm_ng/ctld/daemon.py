@@ -33,7 +33,7 @@ from pyslurm_ng.ctld.start import (
 )
 from pyslurm_ng.daemon import background as bg
 from pyslurm_ng.daemon.log import QUIET, DaemonLog
-from pyslurm_ng.daemon.process_settings import raise_open_files, settle_memory
+from pyslurm_ng.daemon.process_settings import ignore_signals, raise_open_files, settle_memory
 from pyslurm_ng.journal.lock import StateLock
 from pyslurm_ng.journal.recovery import Layout
 from pyslurm_ng.journal.segment import JournalError
@@ -119,6 +119,7 @@ class Daemon:
             loop.add_signal_handler(number, control.terminate)
         loop.add_signal_handler(signal.SIGHUP, control.hang_up)
         loop.add_signal_handler(signal.SIGUSR2, control.reopen_logs)
+        ignore_signals(loop)
         settle_memory()
         # The loop waits so long for the interpreter, each time, while the other thread plans.
         sys.setswitchinterval(_SWITCH_S)

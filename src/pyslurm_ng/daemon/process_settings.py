@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ctypes
 import gc
 import resource
+import signal
 from collections.abc import Callable, Iterator
 
 _OPEN_FILES = 65_536
+_IGNORED = (signal.SIGUSR1, signal.SIGTSTP, signal.SIGXCPU, signal.SIGQUIT, signal.SIGALRM)
 _VARIABLES = 4_400
 """Of 8 bytes each: more than half of a chunk of 64 KiB, so 29 KiB of the chunk stay free."""
 _M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8  # of mallopt(3)
@@ -24,6 +27,19 @@ def raise_open_files() -> None:
     limit = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
     if soft != resource.RLIM_INFINITY and soft < limit:
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+
+
+def ignore_signals(loop: asyncio.AbstractEventLoop) -> None:
+    """Let slurmctld and slurmdbd go on at signals that Slurm's manual says they ignore.
+
+    Handlers do it, since programs of a site would begin with signals that are ignored.
+    """
+    for number in _IGNORED:
+        loop.add_signal_handler(number, _go_on)
+
+
+def _go_on() -> None:
+    """Do nothing."""
 
 
 def part_of_files(most: int, divisor: int) -> int:

@@ -26,7 +26,7 @@ from pyslurm_ng.daemon.background import (
 )
 from pyslurm_ng.daemon.log import ERROR, INFO, QUIET, DaemonLog, syslog_level
 from pyslurm_ng.daemon.metrics_text import family
-from pyslurm_ng.daemon.process_settings import raise_open_files, settle_memory
+from pyslurm_ng.daemon.process_settings import ignore_signals, raise_open_files, settle_memory
 from pyslurm_ng.dbd.database import Database, NewerStoreError, is_retryable
 from pyslurm_ng.dbd.migrations import LATEST
 from pyslurm_ng.dbd.options import (
@@ -212,6 +212,7 @@ class Daemon:
             loop.add_signal_handler(number, stop.set)
         loop.add_signal_handler(signal.SIGHUP, self._reconfigure)
         loop.add_signal_handler(signal.SIGUSR2, self._log.reopen)
+        ignore_signals(loop)
         if not conf.has_backup:
             await self._serve(database, background, stop)
             return
