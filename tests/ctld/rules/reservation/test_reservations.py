@@ -191,6 +191,14 @@ def test_nodes_of_longer_jobs_are_busy() -> None:
     room.make("now", nodes="n1", flags="IGNORE_JOBS", duration=60)
 
 
+def test_a_start_may_be_ten_minutes_ago() -> None:
+    """A script names the minute at which it began; as in Slurm."""
+    room = ReservationSite()
+    room.make("recent", nodes="n1", starttime=START_US - 9 * MINUTE_US)
+    refusal = room.not_made("old", nodes="n2", starttime=START_US - 11 * MINUTE_US)
+    assert refusal == Errno.ESLURM_INVALID_TIME_VALUE
+
+
 def test_cores_of_named_nodes_that_others_have_reserved_overlap() -> None:
     """As whole nodes do; cores that only jobs use are busy."""
     room = ReservationSite()

@@ -34,8 +34,8 @@ from pyslurm_ng.wire.query_messages import (
     UpdateReservation,
 )
 
-# How far in the past a start may be: commands and controllers have different clocks.
-_LATE_US = MINUTE_US
+# How far in the past a start may be, as in Slurm: a script names the minute at which it began.
+_LATE_US = 10 * MINUTE_US
 _WHO = ("accounts", "users", "groups", "qos", "allowed_partitions")  # one has to be given
 LEAST_FLOAT_US = 110_000_000  # two minutes, less what a command takes
 
