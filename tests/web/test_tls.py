@@ -131,7 +131,7 @@ def test_a_key_that_cannot_be_read_is_told_in_a_line(paths: tuple[str, str]) -> 
         )
     )
     for cert, key, why in (
-        (paths[0], "/nonexistent", "No such file"), ("/", "/", "Is a directory|expected"),
+        (paths[0], f"{locked}.none", "No such file"), ("/", "/", "Is a directory|expected"),
         (paths[1], paths[1], "a certificate and the private key to it"),
         (paths[0], "", "a certificate and the private key to it"),
         (paths[0], locked, "must have no passphrase"),
