@@ -6,7 +6,7 @@ a driver that quotes each number, that would take longer than the database needs
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
@@ -27,7 +27,7 @@ PART_BYTES = 8 << 20
 _JOBS_AT_ONCE = 2_000
 _STEPS_AT_ONCE = 20_000
 _MOST_STEP_BYTES = 64 << 20
-_MARK = "job_indexes_of_part"
+_MARK = "are_of_part"
 _encode = msgspec.msgpack.Encoder().encode
 
 WCKEY_ID = "wckey_id"
@@ -158,7 +158,7 @@ def _text(dialect: str, what: str, columns: tuple[str, ...]) -> str:
             ]
     index = _jobs.job_index if what == "jobs" else _steps.job_index
     named = [value.label(f"c_{number}") for number, value in enumerate(values)]
-    query = sa.select(index, *named).where(index.in_([sa.literal_column(_MARK)]))
+    query = sa.select(index, *named).where(sa.text(f"{index} {_MARK}"))
     return str(query.compile(dialect=_DIALECTS[dialect]))
 
 
@@ -178,9 +178,21 @@ def _wckey_id() -> Any:
     return sa.func.coalesce(query.scalar_subquery(), sa.literal_column("0"))
 
 
-def _rows(connection: sa.Connection, text: str, ids: Iterable[int]) -> Sequence[Any]:
-    numbers = ",".join(map(str, ids))
-    return connection.exec_driver_sql(text.replace(_MARK, numbers)).all()
+def _rows(connection: sa.Connection, text: str, ids: Sequence[int]) -> Sequence[Any]:
+    """Return the rows of jobs, and perhaps of a few others between them."""
+    return connection.exec_driver_sql(text.replace(_MARK, _among(ids))).all()
+
+
+def _among(ids: Sequence[int]) -> str:
+    """Return the condition for numbers of jobs; they are at least four fifths of what it selects.
+
+    Those of a day mostly follow each other. MariaDB reads a range in a third of the time that it
+    takes to look for as many numbers.
+    """
+    first, last = min(ids), max(ids)
+    if last - first < len(ids) * 5 // 4:
+        return f"BETWEEN {first} AND {last}"
+    return f"IN ({','.join(map(str, ids))})"
 
 
 def _packed(rows: list[Any]) -> bytes:
