@@ -365,6 +365,23 @@ def test_environments_are_kept_only_when_asked_for(store: Database) -> None:
     assert rows(store, schema.texts, "hash") == [("variables",)]
 
 
+@pytest.mark.parametrize(
+    ("flags", "stored"),
+    [
+        ((), ("", "")),
+        (("job_script",), ("digest", "")),
+        (("job_script", "job_env"), ("digest", "variables")),
+    ],
+)
+def test_jobs_name_only_texts_that_are_kept(
+    store: Database, flags: tuple[str, ...], stored: tuple[str, str]
+) -> None:
+    """Each job has an environment of its own: two indexes would grow in places of no order."""
+    register(store, store_flags=flags)
+    record(store, msgspec.structs.replace(submitted(T, 1), env_hash="variables"))
+    assert rows(store, schema.jobs, "script_hash", "environment_hash") == [stored]
+
+
 def test_a_used_job_id_given_again_hides_the_older_record(store: Database) -> None:
     """Ids wrap around after MaxJobId."""
     record(store, submitted(T, 1), ev.JobEnded(T, 1, 4))

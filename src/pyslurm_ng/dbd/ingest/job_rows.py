@@ -109,8 +109,10 @@ def _submitted(session: Session, event: ev.JobSubmitted) -> None:
     row["reason"] = _reason(event.reason)
     row["eligible_us"] = event.eligible_us
     row["time_limit_min"] = event.time_limit_min
-    row["script_hash"] = event.script_hash
-    row["environment_hash"] = event.env_hash
+    if session.keeps_scripts:
+        row["script_hash"] = event.script_hash
+    if session.keeps_environments:
+        row["environment_hash"] = event.env_hash
     row["flags"] = "StartReceived"
     row["nodes_requested"] = nodes
     row["cpus_requested"] = cpus

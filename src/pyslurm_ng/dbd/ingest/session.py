@@ -49,7 +49,7 @@ class Session:
 
     `jobs` maps job id to its current row; `dirty_jobs` maps a job index to a row to be written
     (a requeue leaves two rows of one job id dirty). Steps are keyed by job index, step id and
-    het component.
+    het component. `keeps_scripts` and `keeps_environments`: AccountingStoreFlags asks for them.
     """
 
     def __init__(
@@ -76,6 +76,8 @@ class Session:
         self.gone_nodes = facts.gone_nodes
         self.partitions = facts.partitions
         self.tracked = facts.tracked
+        self.keeps_scripts = "job_script" in facts.store_flags
+        self.keeps_environments = "job_env" in facts.store_flags
         self._facts = facts
         self._position = position
         self.changed_us = MOST
@@ -253,15 +255,15 @@ class Session:
         )
 
     def _save_texts(self) -> None:
-        """Keep scripts and environments where AccountingStoreFlags asks for them."""
+        """Keep the scripts and environments that jobs name."""
         if not self.texts:
             return
-        texts = {
-            row[column]
-            for flag, column in (("job_script", "script_hash"), ("job_env", "environment_hash"))
-            if flag in self._facts.store_flags
-            for row in self.dirty_jobs.values()
-        }
+        kept = []
+        if self.keeps_scripts:
+            kept.append("script_hash")
+        if self.keeps_environments:
+            kept.append("environment_hash")
+        texts = {row[column] for column in kept for row in self.dirty_jobs.values()}
         rows = [
             {
                 "hash": digest,
