@@ -146,6 +146,24 @@ def test_a_reservation_that_ignores_jobs_is_no_part_of_the_clusters_time() -> No
     assert usage.by_association == {(7, 0): {"cpu": 8000}}
 
 
+def test_only_jobs_that_wait_overcommit() -> None:
+    """As the manual of sreport says, and 22.05 where nodes are down that run jobs."""
+    waiting = job(1000, 1000, eligible=0, waiting_cpus=40)
+    downs = [Down(name, H, H + 3600, {"cpu": 8}) for name in "ab"]
+    usage = roll_up(HOUR, [ALL], [job(0, 3600), waiting], downs)
+    assert cluster(usage) == {"allocated": 4 * 3600, "down": 12 * 3600, "over": 40 * 1000}
+
+
+def test_jobs_of_a_reservation_that_ignores_jobs_hold_their_cpus_while_suspended() -> None:
+    """As measured with 22.05, in the cluster's time only: accounts do not pay for it."""
+    reserved = Reserved("res", H, H + 1000, {"cpu": 8}, (), ignores_jobs=True)
+    suspended = job(0, 500, reservation="res", suspended=(Span(H + 10, H + 40),))
+    usage = roll_up(HOUR, [ALL], [suspended], [], [reserved])
+    held = suspended.held["cpu"]
+    assert cluster(usage)["allocated"] == held * 500
+    assert usage.by_association[7, 1]["cpu"] == held * 470
+
+
 def test_jobs_that_wait_for_a_reservation_plan_nothing() -> None:
     waiting = job(1000, 2000, eligible=0, waiting_cpus=4, reservation="res")
     assert "planned" not in cluster(roll_up(HOUR, [ALL], [waiting]))

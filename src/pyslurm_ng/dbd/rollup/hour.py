@@ -113,7 +113,7 @@ class ClusterTime:
     Attributes:
         count: the amount at the end of the hour.
         planned: idle time while jobs waited that could have started.
-        over: what was counted twice and is left out of the others.
+        over: the time for which such jobs waited beyond that.
     """
 
     count: int = 0
@@ -130,11 +130,12 @@ class ClusterTime:
         Planned time is cut first, then down time, then planned down time.
         """
         rest = total
+        waited = self.planned
         for name in ("allocated", "planned_down", "down", "planned"):
             kept = min(getattr(self, name), rest)
-            self.over += getattr(self, name) - kept
             setattr(self, name, kept)
             rest -= kept
+        self.over += waited - self.planned
         self.idle = rest
 
 
@@ -269,7 +270,8 @@ def _add_reservations(
     As measured with Slurm 22.05: a job uses all of each TRES of which it holds any while it runs,
     also while it is suspended; two jobs at once use it twice. Where jobs have run for as long as
     the reservation lasts, nothing is charged. A reservation that was changed comes in parts, which
-    are charged one by one.
+    are charged one by one. Of one that ignores jobs the cluster has what its jobs hold, CPUs of
+    suspended ones, too.
     """
     for reserved in reservations:
         part = _part(reserved.start_s, reserved.end_s, hour)
@@ -279,10 +281,14 @@ def _add_reservations(
         unused_s = dict.fromkeys(reserved.held, part.seconds)
         ran_s = 0
         for job in jobs.get(reserved.name, ()):
-            for name, seconds in _used(job, part).items():
+            used_by_job = _used(job, part)
+            for name, seconds in used_by_job.items():
                 used[name] += seconds
             job_s = _seconds(job.start_s, job.end_s, part) if job.start_s else 0
             ran_s += job_s
+            if reserved.ignores_jobs and _CPU in job.held:
+                suspended = job.held[_CPU] * job_s - used_by_job.get(_CPU, 0)
+                cluster[_CPU].allocated += suspended
             for name in unused_s.keys() & job.held.keys():
                 unused_s[name] -= job_s
         for name, seconds in _times(reserved.held, part.seconds).items():
