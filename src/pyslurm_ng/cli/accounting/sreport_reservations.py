@@ -46,7 +46,8 @@ def utilization(session: "Session", words: "list[str]") -> None:
         answer = session.call("ListReservationUsage", request)
     except NotAnsweredError as error:
         raise NotAnsweredError(f"{error}\n Problem with reservation query.") from error
-    shown_tres = session.tres(answer["tres"]) if "tres" in session.options else answer["tres"]
+    asked = session.tres(answer["tres"]) if "tres" in session.options else answer["tres"]
+    shown_tres = [tres for tres in answer["tres"] if tres in asked]
     printer = session.printer()
     printer.title(
         f"Reservation Utilization {period.title}",
