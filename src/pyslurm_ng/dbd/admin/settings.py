@@ -125,7 +125,8 @@ def _shares(value: str) -> int:
     if value == "-1":
         return 1
     shares = whole_number(value)
-    if shares is None or shares >= schema.USE_PARENT_SHARES:
+    # Slurm's dumps write `parent` as the number that it is.
+    if shares is None or shares > schema.USE_PARENT_SHARES:
         raise RefusedError(f"sacctmgr: error: Invalid value for FairShare ({value})")
     return shares
 
