@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyslurm_ng.dbd import schema
-from pyslurm_ng.dbd.admin.change import RefusedError
+from pyslurm_ng.dbd.admin.change import DeniedError, RefusedError
 from pyslurm_ng.dbd.database import Database
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.node import NodeFacts, NodeSpec
@@ -65,7 +65,7 @@ def test_nodes_that_are_gone_are_no_instances(store: Database) -> None:
 
 
 def test_they_are_listed_by_time_and_name(store: Database) -> None:
-    """Conditions choose among them; users see none with PrivateData=events."""
+    """Conditions choose among them; users may not ask with PrivateData=events."""
     record(store, update("12:10:00", 1, 2, instance_id="i-1", instance_type="big"))
     record(store, update("12:20:00", 2, instance_id="i-2", extra="a,b"))
     day = "start=2026-11-20T12:00 end=2026-11-20T13:00"
@@ -85,5 +85,5 @@ def test_they_are_listed_by_time_and_name(store: Database) -> None:
         names("nodes=n[2")
     with pytest.raises(RefusedError, match="65536"):
         names("nodes=n[1-999999]")  # a second of everybody's time, and a hundred megabytes
-    hidden = listed(store, "instance", day, uid=7, user="eve", private=frozenset({"events"}))
-    assert hidden == []
+    with pytest.raises(DeniedError):
+        listed(store, "instance", day, uid=7, user="eve", private=frozenset({"events"}))

@@ -18,8 +18,6 @@ FIELDS = ("Cluster", "NodeNames", "TimeStart", "TimeEnd", "InstanceId", "Instanc
 def instances(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     """Return those of the last day, or of the time that Start and End name, by begin.
 
-    They are what happened to nodes: with PrivateData=events only operators see any.
-
     Raises:
         RefusedError: a value that no instance can have, or too many for a user.
     """

@@ -29,7 +29,7 @@ from pyslurm_ng.dbd import (
 )
 from pyslurm_ng.dbd.admin import conditions, wckeys
 from pyslurm_ng.dbd.admin.accounts import account_flags
-from pyslurm_ng.dbd.admin.change import Actor, RefusedError, refuse_denied
+from pyslurm_ng.dbd.admin.change import Actor, DeniedError, RefusedError, refuse_denied
 from pyslurm_ng.dbd.admin.runs import ids_of
 from pyslurm_ng.dbd.admin.users import LEVEL_NAMES, level_of
 from pyslurm_ng.dbd.admin.words import UnknownWordError, read_where, unknown_condition
@@ -56,6 +56,9 @@ ASSOCIATION_FIELDS = (
     *[spec.name for spec in limits.ASSOCIATION_LIMITS],
     *[name for name in limits.SINGLE_TRES if not name.endswith("PerUser")],
 )  # fmt: skip
+
+_PRIVATE_AS = {"event": "events", "instance": "events", "reservation": "reservations"}
+"""The words of PrivateData that keep all of an entity for operators."""
 
 _WITHOUT_SET = (
     "association",
@@ -87,9 +90,10 @@ def list_entities(
     """Return the rows of `sacctmgr list`.
 
     Args:
-        private: words of PrivateData; with `events` only operators see events.
+        private: words of PrivateData.
 
     Raises:
+        DeniedError: PrivateData keeps all of them for operators.
         UnknownWordError: a condition the entity does not have.
         RefusedError: an entity that is not implemented, or a bad value.
     """
@@ -109,10 +113,11 @@ def list_entities(
         private,
         time.time_ns() // 1000,
     )
+    word = _PRIVATE_AS.get(request.entity)
+    if word in private and not actor.is_operator:
+        raise DeniedError("Access/permission denied", *refuse_denied().lines)
     fields, rows = lister(asked)
     if conditions.is_nothing(where, but="Users" if request.entity == "association" else ""):
-        rows = []
-    if request.entity in ("event", "instance") and "events" in private and not actor.is_operator:
         rows = []
     records = b"".join(_encode([row.get(name) for name in fields]) for row in rows)
     return EntityRows(asked.now_us, list(fields), records, {})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd.admin.change import DeniedError
 from pyslurm_ng.dbd.database import Database
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.reservation import Reservation
@@ -153,10 +154,11 @@ def test_reservations_are_listed_with_what_was_unused(store: Database) -> None:
 
 
 def test_private_reservations_are_for_operators(store: Database) -> None:
-    """PrivateData=reservations: other users see none."""
+    """PrivateData=reservations: other users may not ask, as in 22.05."""
     record(store, ev.ReservationCreated(at("12:00:00"), reservation("12:10:00", "13:00:00")))
     time = "start=2026-11-20T12:00:00 end=2026-11-20T14:00:00"
     private = frozenset(("reservations",))
-    assert listed(store, "reservation", time, private=private, uid=1001, user="alice") == []
+    with pytest.raises(DeniedError, match="denied"):
+        listed(store, "reservation", time, private=private, uid=1001, user="alice")
     assert len(listed(store, "reservation", time, uid=1001, user="alice")) == 1
     assert len(listed(store, "reservation", time, private=private)) == 1
