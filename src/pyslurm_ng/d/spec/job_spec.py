@@ -21,6 +21,7 @@ from pyslurm_ng.d.host import binding, gres
 from pyslurm_ng.d.host.cgroup import Group
 from pyslurm_ng.d.host.gpu_binding import TaskGpus, gpu_line, near_gpus, task_gpus
 from pyslurm_ng.d.spec import (
+    accounting_frequency,
     environment,
     job_counts,
     step_clocks,
@@ -28,7 +29,6 @@ from pyslurm_ng.d.spec import (
     step_meter,
     step_mpi,
     step_profile,
-    step_sampling,
     step_x11,
     task_binding,
 )
@@ -73,7 +73,7 @@ def step_base(
 ) -> sc.StepBase:
     """Return what scripts and steps have in common, by srun's --acctg-freq and --profile."""
     conf = setup.conf
-    every, is_counted = step_sampling.sampling(setup, credential.request.acctg_freq, freq)
+    every, is_counted = accounting_frequency.sampling(setup, credential.request.acctg_freq, freq)
     step_alloc = alloc_of(credential.step_nodes, credential.step_allocs, setup.node_name)
     over_memory = has_option(conf.job_acct_gather_params, "OverMemoryKill")
     limit_kib = step_alloc.mem_mib * 1024 if over_memory and step_alloc is not None else 0
@@ -312,7 +312,7 @@ def step_spec(
     Raises:
         SpecError: a binding or a list of programs that does not fit.
     """
-    step_sampling.check(setup, credential, request.acctg_freq)
+    accounting_frequency.check(setup, credential, request.acctg_freq)
     route, sent, asked = request.route, _sent(request), (request.acctg_freq, request.profile)
     tasks, bound = _step_tasks(setup, credential, request)
     ends = oom_kill_step(setup, request.oom_kill_step, credential.request.oom_kill_step)
