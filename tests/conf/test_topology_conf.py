@@ -64,10 +64,6 @@ def test_an_empty_file_is_a_flat_network() -> None:
         ("SwitchName=a Nodes=n1 Switches=b", "switch a needs either Nodes= or Switches="),
         ("SwitchName=a Nodes=n1\nSwitchName=a Nodes=n2", "a was already given in line 1"),
         ("SwitchName=a[1-2] Nodes=n1", "ranges are not allowed here"),
-        (
-            "SwitchName=l Nodes=n1\nSwitchName=a Switches=l\nSwitchName=b Switches=l",
-            "3: SwitchName: switch l is already below a",
-        ),
         ("SwitchName=a Nodes=n1\nBlockName=b Nodes=n2", "cannot be mixed"),
         ("BlockName=b Nodes=n[1-4]\nBlockSizes=4,12", "12 is not 4 times a power of two"),
         ("BlockName=b Nodes=n[1-2]\nBlockSizes=4", "block b has fewer than 4 nodes"),
@@ -93,6 +89,23 @@ def test_a_bad_network_is_refused_with_its_line(text: str, expected: str) -> Non
     lines = problems(text + "\n")
     assert any(expected in line for line in lines), lines
     assert all(line.startswith("topology.conf:") for line in lines)
+
+
+def test_a_leaf_below_several_spines_is_below_the_widest() -> None:
+    """Programs that write the file from the links of a fabric name it so, and Slurm starts."""
+    leaves = "SwitchName=l1 Nodes=n1\nSwitchName=l2 Nodes=n2\nSwitchName=l3 Nodes=n3\n"
+    spines = (
+        "SwitchName=a Switches=l[1-2]\nSwitchName=b Switches=l[1-3]\nSwitchName=c Switches=l3\n"
+    )
+    conf = read(leaves + spines)
+    above = {switch.name: switch.parent for switch in conf.switches}
+    assert above == {"l1": "b", "l2": "b", "l3": "b", "b": ""}
+    assert [line.partition("topology.conf:")[2] for line in conf.warnings] == [
+        "4: SwitchName: l[1-2]: also below b, which counts",
+        "6: SwitchName: l3: also below b, which counts",
+        "6: SwitchName: switch c is left out: nothing is below it alone",
+        "4: SwitchName: switch a is left out: nothing is below it alone",
+    ]
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.lists(st.integers(0, 5), max_size=3)), max_size=8))

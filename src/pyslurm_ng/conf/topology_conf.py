@@ -204,7 +204,6 @@ def _tree(
     may_be_empty: bool,
 ) -> tuple[SwitchConf, ...]:
     owners: dict[str, Entry] = {}
-    parents: dict[str, str] = {}
     children: dict[str, tuple[str, ...]] = {}
     nodes: dict[str, tuple[str, ...]] = {}
     for name, (values, entry) in lines.items():
@@ -217,9 +216,11 @@ def _tree(
         if "nodes" in values:
             nodes[name] = _members(text, entry, values["nodes"], known, owners, may_be_empty)
             continue
-        children[name] = _children(text, name, values["switches"], entry, lines, parents)
+        children[name] = _children(text, name, values["switches"], entry, lines)
     if text.errors or _has_loop(text, children, lines):
         return ()
+    parents = _keep_one_parent(text, children, lines)
+    lines = {name: line for name, line in lines.items() if name in nodes or name in children}
     levels: dict[str, int] = {}
     for name in lines:
         _climb(name, children, nodes, levels)
@@ -243,7 +244,6 @@ def _children(
     value: str,
     entry: Entry,
     lines: dict[str, tuple[dict[str, Any], Entry]],
-    parents: dict[str, str],
 ) -> tuple[str, ...]:
     try:
         names = tuple(expand(value))
@@ -254,11 +254,39 @@ def _children(
     missing = [child for child in names if child not in lines]
     if missing:
         text.fail(entry, f"switch {name} names the unknown switch {fold(missing)}")
-    for child in names:
-        first = parents.setdefault(child, name)
-        if first != name:
-            text.fail(entry, f"switch {child} is already below {first}")
     return names
+
+
+def _keep_one_parent(
+    text: ConfText,
+    children: dict[str, tuple[str, ...]],
+    lines: dict[str, tuple[dict[str, Any], Entry]],
+) -> dict[str, str]:
+    """Leave each switch below one other, and return that; warnings say so.
+
+    Programs that write the file from a fat tree of InfiniBand name a leaf below each of its spines.
+    The spine that joins most switches counts. One that has nothing left goes out of `children`.
+    """
+    parents: dict[str, str] = {}
+    for name in sorted(children, key=lambda name: -len(children[name])):
+        below = children[name]
+        kept = tuple(child for child in below if parents.setdefault(child, name) == name)
+        if kept != below:
+            twice = [child for child in below if child not in kept]
+            others = fold(sorted({parents[child] for child in twice}))
+            text.warn(lines[name][1], f"{fold(twice)}: also below {others}, which counts")
+            children[name] = kept
+    empty = [name for name, below in children.items() if not below]
+    while empty:
+        name = empty.pop()
+        del children[name]
+        text.warn(lines[name][1], f"switch {name} is left out: nothing is below it alone")
+        above = parents.pop(name, "")
+        if above in children:
+            children[above] = tuple(child for child in children[above] if child != name)
+            if not children[above]:
+                empty.append(above)
+    return parents
 
 
 def _has_loop(
@@ -266,10 +294,7 @@ def _has_loop(
     children: dict[str, tuple[str, ...]],
     lines: dict[str, tuple[dict[str, Any], Entry]],
 ) -> bool:
-    """Return whether a switch is below itself, and add an error.
-
-    Each switch has one parent, so in a loop the way down from a switch comes back to it.
-    """
+    """Return whether a switch is below itself, and add an error."""
     for start in children:
         todo = list(children[start])
         seen: set[str] = set()
