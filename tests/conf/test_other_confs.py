@@ -32,8 +32,17 @@ def test_cgroup_conf_is_typed() -> None:
 
 def test_all_mistakes_of_cgroup_conf_are_named() -> None:
     with pytest.raises(ConfErrors) as caught:
-        parse_cgroup_conf("CgroupPlugin=v7\nConstrainCores=2\nSwappy=1\nMemorySwappiness=101\n")
+        parse_cgroup_conf("CgroupPlugin=v7\nConstrainCores=2\nSwappy=1\nMemorySwappiness=x\n")
     assert [error.line for error in caught.value.errors] == [1, 2, 3, 4]
+
+
+def test_swappiness_over_100_is_100() -> None:
+    """As in Slurm, which rounds it down and says so."""
+    conf = parse_cgroup_conf("MemorySwappiness=101\n")
+    assert conf.memory_swappiness == 100
+    assert conf.warnings == (
+        "cgroup.conf:1: MemorySwappiness=101 means the most that is allowed: 100",
+    )
 
 
 def test_slurmdbd_conf_fills_in_what_depends() -> None:

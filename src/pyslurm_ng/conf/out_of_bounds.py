@@ -43,11 +43,14 @@ def _time_slice(value: str) -> _Meant | None:
     return _Meant("30", f"is less than {_LEAST_SLICE_S} seconds and means 30")
 
 
-def _array_size(value: str) -> _Meant | None:
-    number = whole_number(value)
-    if number is None or number <= _MOST_ARRAY_SIZE:
-        return None
-    return _Meant(str(_MOST_ARRAY_SIZE), f"means the most that is allowed: {_MOST_ARRAY_SIZE}")
+def _no_more_than(most: int) -> Callable[[str], _Meant | None]:
+    def rule(value: str) -> _Meant | None:
+        number = whole_number(value)
+        if number is None or number <= most:
+            return None
+        return _Meant(str(most), f"means the most that is allowed: {most}")
+
+    return rule
 
 
 def _the_most(key: Key) -> Callable[[str], _Meant | None]:
@@ -170,6 +173,7 @@ def _private_data(value: str) -> _Meant | None:
 _HIDDEN_BY_SLURMCTLD = ("cloud", "nodes", "partitions")
 _LEAST_SLICE_S = 5
 _MOST_ARRAY_SIZE = 4_000_001
+_MOST_PERCENT = 100
 _MOST_RETURN = 2
 _MOST_16_BITS = 65_535
 _MOST_EXIT_CODE = 255
@@ -205,7 +209,9 @@ _RULES = {
     ("slurm.conf", "cpufreqdef"): _default_frequency,
     ("slurm.conf", "cpufreqgovernors"): _governors,
     ("slurm.conf", "healthchecknodestate"): _health_states,
-    ("slurm.conf", "maxarraysize"): _first_of(_array_size, _MOST["maxarraysize"]),
+    ("slurm.conf", "maxarraysize"): _first_of(
+        _no_more_than(_MOST_ARRAY_SIZE), _MOST["maxarraysize"]
+    ),
     ("slurm.conf", "requeueexit"): _exit_codes,
     ("slurm.conf", "requeueexithold"): _exit_codes,
     ("slurm.conf", "returntoservice"): _return_to_service,
@@ -215,6 +221,7 @@ _RULES = {
     ("slurmdbd.conf", "logtimeformat"): _known_of(SLURMDBD, "LogTimeFormat"),
     ("slurmdbd.conf", "parameters"): _known_of(SLURMDBD, "Parameters"),
     ("slurmdbd.conf", "privatedata"): _private_data,
+    ("cgroup.conf", "memoryswappiness"): _no_more_than(_MOST_PERCENT),
     ("gres.conf", "flags"): _known_of(GRES, "Flags"),
     **{("NodeName", name): _at_least_one for name in _SIZES_OF_NODES},
 }
