@@ -19,7 +19,7 @@ from pyslurm_ng.base.numbers import (
     STEP_MEM_ZERO,
     STEP_OVERLAP,
 )
-from pyslurm_ng.base.tres import TresError, parse_gres
+from pyslurm_ng.base.tres import TresError
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import STEP_INTERACTIVE
@@ -36,8 +36,8 @@ from pyslurm_ng.sched.cons_tres.step_select import (
     place,
     shares_of,
 )
-from pyslurm_ng.sched.request.need import GresNeed
 from pyslurm_ng.steps.salloc_step import as_interactive
+from pyslurm_ng.steps.step_gres import gpus_per_task, gres_of_step, tres_per_node
 from pyslurm_ng.steps.step_ports import has_ports, reserve_ports
 from pyslurm_ng.wire.step_messages import CreateStep, StepGranted
 
@@ -194,7 +194,7 @@ def _need(
         packs = packs and distribution.pack is None
         if packs:
             distribution = replace(distribution, pack=True)
-        gres = _gres(message)
+        gres = gres_of_step(job, message)
     except LayoutError:
         return Reject(Errno.ESLURM_BAD_DIST)
     except TresError:
@@ -238,9 +238,10 @@ def _need(
         mem_per_cpu_mib=per_cpu,
         mem_all=whole,
         distribution=distribution,
-        gres_per_node=gres[0],
-        gres_per_task=gres[1],
-        gres_total=gres[2],
+        gres_per_node=gres.per_node,
+        gres_per_task=gres.per_task,
+        gres_total=gres.in_all,
+        gres_whole=gres.whole,
         task_positions=positions,
         tasks_per_socket=message.ntasks_per_socket,
         aims_high=0 < nodes_min < nodes_max and not name_count and not distribution.pack,
@@ -271,37 +272,6 @@ def _memory(cluster: Cluster, job: Job, message: CreateStep) -> tuple[int, int, 
     if sizes.mem_per_cpu_mib and message.flags & STEP_EXACT:
         return 0, sizes.mem_per_cpu_mib, False
     return 0, 0, True
-
-
-def _gres(
-    message: CreateStep,
-) -> tuple[tuple[GresNeed, ...] | None, tuple[GresNeed, ...], tuple[GresNeed, ...]]:
-    """Return devices asked for (per node, per task, in all); None: all that the job has.
-
-    Raises:
-        TresError: a text that is no resource list.
-    """
-    texts = (
-        message.gres, message.gpus, message.gpus_per_node, message.gpus_per_task,
-        message.tres_per_task,
-    )  # fmt: skip
-    if not any(texts):
-        return None, (), ()
-    per_node = _needs(message.gres) + _needs(_gpus(message.gpus_per_node))
-    others = _needs(message.tres_per_task)
-    per_task, in_all = _needs(_gpus(message.gpus_per_task)), _needs(_gpus(message.gpus))
-    # GPUs of nodes or tasks are those of the whole step, not more of them.
-    if any(name == "gpu" for name, _, _ in per_node):
-        return per_node, others, ()
-    return per_node, per_task + others, () if per_task else in_all
-
-
-def _gpus(text: str) -> str:
-    return ",".join(f"gpu:{word}" for word in text.split(",") if word)
-
-
-def _needs(text: str) -> tuple[GresNeed, ...]:
-    return tuple((gres.name, gres.type_name, gres.amount) for gres in parse_gres(text))
 
 
 def _step_place(
@@ -388,7 +358,7 @@ def _step(
         std_out=message.std_out,
         std_err=message.std_err,
         cpus_per_task=need.cpus_per_task,
-        tres_per_node=_tres_per_node(job, message),
+        tres_per_node=tres_per_node(job, message),
         nodes_pending=tuple(alloc.node_id for alloc in step_place.allocs),
         network=message.network,
         container=message.container,
@@ -407,16 +377,6 @@ def _shown_distribution(need: StepNeed, step_place: StepPlace) -> str:
     return need.distribution.text(tasks, len(step_place.allocs))
 
 
-def _tres_per_node(job: Job, message: CreateStep) -> str:
-    """Return what a step has per node: as its srun asks, or as its job if that asks for nothing."""
-    texts = message.gres, _gpus(message.gpus_per_node)
-    others = message.gpus, message.gpus_per_task, message.tres_per_task
-    if not any((*texts, *others)):
-        texts = job.request.gres, _gpus(job.request.gpus_per_node)
-    words = ",".join(text for text in texts if text and text != "none").split(",")
-    return ",".join(f"gres/{word.removeprefix('gres/')}" for word in words if word)
-
-
 def _granted(
     cluster: Cluster,
     job: Job,
@@ -426,7 +386,6 @@ def _granted(
     conf: SlurmConf,
 ) -> StepGranted:
     nodes = [cluster.node(alloc.node_id) for alloc in step_place.allocs]
-    gpus_per_task = sum(count for name, _, count in _needs(_gpus(message.gpus_per_task)))
     return StepGranted(
         job_id=job.job_id,
         step_id=step.step_id,
@@ -437,6 +396,6 @@ def _granted(
         distribution=step.distribution,
         cpus_per_task=message.cpus_per_task,
         kill_wait_s=conf.kill_wait,
-        gpus_per_task=gpus_per_task,
+        gpus_per_task=gpus_per_task(message),
         flags=step.flags,
     )

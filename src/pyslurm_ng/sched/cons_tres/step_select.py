@@ -14,7 +14,7 @@ from pyslurm_ng.base.numbers import STEP_OVERLAP
 from pyslurm_ng.model.gres_parts import held_parts, mask_bytes, part_alloc
 from pyslurm_ng.model.ids import STEP_INTERACTIVE
 from pyslurm_ng.model.job import GresAlloc, Job, NodeAlloc, Step
-from pyslurm_ng.model.node import NodeGres, NodeSpec, is_part
+from pyslurm_ng.model.node import NodeGres, NodeSpec, is_consumed, is_part
 from pyslurm_ng.sched.cons_tres.cores import by_socket, lowest_bits
 from pyslurm_ng.sched.cons_tres.devices import choose_devices, near_cores
 from pyslurm_ng.sched.cons_tres.free_node import MANY
@@ -39,9 +39,9 @@ class Lack(Enum):
 class StepNeed:
     """What a step asks for; zero counts do not constrain.
 
-    `gres` of None means all devices of the job on the step's nodes. At most one memory amount is
-    set; `mem_all` takes the job's memory on the node. `task_positions` gives the node of each task
-    (arbitrary), as positions in the job.
+    `gres_whole` names resources of which it takes all that the job has on its nodes. At most one
+    memory amount is set; `mem_all` takes the job's memory on the node. `task_positions` gives the
+    node of each task (arbitrary), as positions in the job.
     """
 
     ntasks: int
@@ -57,9 +57,10 @@ class StepNeed:
     mem_per_cpu_mib: int
     mem_all: bool
     distribution: Distribution
-    gres_per_node: tuple[GresNeed, ...] | None = None
+    gres_per_node: tuple[GresNeed, ...] = ()
     gres_per_task: tuple[GresNeed, ...] = ()
     gres_total: tuple[GresNeed, ...] = ()
+    gres_whole: tuple[str, ...] = ()
     task_positions: tuple[int, ...] = ()
     tasks_per_socket: int = 0  # at most
     aims_high: bool = False  # as many of its range of nodes as there are, as in Slurm
@@ -143,7 +144,10 @@ def _take(share: NodeShare, alloc: NodeAlloc) -> None:
     share.is_busy = True
     share.cores &= ~int.from_bytes(alloc.cores, "little")
     share.mem_mib -= alloc.mem_mib
+    shared = {(gres.name, gres.type) for gres in share.spec.gres if not is_consumed(gres)}
     for gres in alloc.gres:
+        if (gres.name, gres.type) in shared:
+            continue
         parts = share.parts.get((gres.name, gres.type), {})
         for number, part in held_parts(gres).items():
             parts[number] = parts.get(number, 0) - part
@@ -239,8 +243,11 @@ def _capacity(need: StepNeed, share: NodeShare) -> int | Lack:
             limit = limit if need.overcommit and most else min(limit, most)
             if not limit and cpus >= each:
                 return Lack.MEMORY
-    for name, kind, count in need.gres_per_node or ():
+    for name, kind, count in need.gres_per_node:
         if _gres_count(share, name, kind) < count:
+            return Lack.GRES
+    for name in need.gres_whole:
+        if _gres_count(share, name, "") < sum(g.count for g in alloc.gres if g.name == name):
             return Lack.GRES
     for name, kind, count in need.gres_per_task:
         limit = min(limit, _gres_count(share, name, kind) // count)
@@ -353,12 +360,14 @@ def _node_memory(need: StepNeed, share: NodeShare, cpus: int) -> int:
 def _node_gres(
     need: StepNeed, share: NodeShare, tasks: int, missing_gres: dict[GresKey, int], after: int
 ) -> tuple[GresAlloc, ...]:
-    if need.gres_per_node is None and not need.gres_per_task and not need.gres_total:
-        return tuple(_rest(share, key) for key, (count, _) in share.gres.items() if count)
-    taken: list[GresAlloc] = []
+    taken = [
+        _rest(share, key)
+        for key, (count, _) in share.gres.items()
+        if count and key[0] in need.gres_whole
+    ]
     # With all of the job's cores no device is nearer than another.
     near = share.cores, _cores_wanted(need, share, tasks) if need.is_exact else 0
-    for name, kind, count in need.gres_per_node or ():
+    for name, kind, count in need.gres_per_node:
         taken += _take_gres(share, name, kind, count, near)
     for name, kind, count in need.gres_per_task:
         taken += _take_gres(share, name, kind, count * tasks, near)

@@ -171,6 +171,54 @@ def test_step_has_the_jobs_devices_by_default() -> None:
     assert step_of(job, bare).nodes[0].gres == ()
 
 
+@pytest.mark.parametrize("words", [{"gres": "gpu:a100:2"}, {"gpus": "2"}, {"gpus_per_node": "2"}])
+def test_a_step_waits_for_the_jobs_devices(words: dict[str, str]) -> None:
+    """It names none, so it is to have all; with --gres=none or beside --overlap it starts."""
+    cluster = cluster_of()
+    job = running(cluster, partition="gpu", ntasks=4, **words)
+    first = granted(cluster, job, ntasks=1, gpus="1", flags=EXACT)
+    assert ask(cluster, job, ntasks=1, flags=EXACT) == Reject(Errno.ESLURM_NODES_BUSY)
+    granted(cluster, job, ntasks=1, gres="none", flags=EXACT)
+    granted(cluster, job, ntasks=1, flags=EXACT | STEP_OVERLAP)
+    apply(cluster, ev.StepEnded(START_US, job.job_id, first.step_id, JobState.COMPLETED, 0))
+    step = step_of(job, granted(cluster, job, ntasks=1, flags=EXACT))
+    assert step.nodes[0].gres[0].indexes == b"\x03"
+
+
+def test_steps_share_what_is_not_consumed() -> None:
+    """Gres=net:no_consume:4: each step has all four, and none waits for another."""
+    conf = conf_of(
+        FOUR_NODES.replace("GresTypes=gpu", "GresTypes=gpu,net").replace(
+            "Gres=gpu:a100:4", "Gres=gpu:a100:4,net:no_consume:4"
+        )
+    )
+    cluster = cluster_of(conf)
+    job = running(cluster, partition="gpu", ntasks=2, gres="net:4")
+    replies = [granted(cluster, job, ntasks=1, flags=EXACT) for _ in range(2)]
+    assert [step_of(job, reply).nodes[0].gres[0].count for reply in replies] == [4, 4]
+
+
+def test_tasks_have_the_gpus_that_their_job_asked_for_each() -> None:
+    """So steps of one task each run side by side, also where no variable tells srun of them."""
+    cluster = cluster_of()
+    job = running(cluster, partition="gpu", ntasks=2, gpus_per_task="1")
+    replies = [granted(cluster, job, ntasks=1, flags=EXACT) for _ in range(2)]
+    masks = [step_of(job, reply).nodes[0].gres[0].indexes for reply in replies]
+    assert sorted(masks) == [b"\x01", b"\x02"]
+
+
+def test_steps_have_no_devices_that_only_come_with_whole_nodes() -> None:
+    """Their job asked for none, or for fewer than the node has; the shell of salloc has all."""
+    cluster = cluster_of()
+    job = running(cluster, partition="gpu", flags=REQ_EXCLUSIVE)
+    assert job.nodes[0].gres[0].count > 1
+    assert step_of(job, granted(cluster, job, flags=EXACT)).nodes[0].gres == ()
+    shell = step_of(job, granted(cluster, job, flags=STEP_BESIDE_ALL))
+    assert shell.nodes[0].gres == job.nodes[0].gres
+    job = running(cluster, partition="gpu", flags=REQ_EXCLUSIVE, gres="gpu:1")
+    assert step_of(job, granted(cluster, job, flags=EXACT)).nodes[0].gres[0].count == 1
+
+
 @pytest.mark.parametrize(
     ("fields", "code"),
     [
