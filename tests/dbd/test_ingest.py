@@ -28,6 +28,7 @@ from pyslurm_ng.model.usage import merge
 from tests.dbd.accounting_room import (
     JOURNAL,
     SECOND,
+    OpenStore,
     at,
     configured,
     finished,
@@ -95,6 +96,44 @@ def test_generic_resources_count_only_if_tracked(store: Database) -> None:
         ("billing=4,cpu=4,gres/gpu:a100=2,gres/gpu=2,mem=4000,node=1",)
     ]
     assert jobs(store, "tres_requested") == [("billing=4,cpu=4,gres/gpu=2,mem=4000,node=1",)]
+
+
+def test_licences_count_only_if_tracked(open_store: OpenStore) -> None:
+    """Those asked for and those held, also after a change; steps hold none."""
+    store = open_store(lambda database: register(database, tres=["license/matlab"]))
+    record(store, configured(T), submitted(T, 1, licenses="matlab:3|ansys:1"))
+    run = started(T, 1, on(1))
+    record(store, msgspec.structs.replace(run[0], licenses="matlab:2,ansys:1"), run[1])
+    shown = "billing=1,cpu=1,{}mem=1000,node=1"
+    assert jobs(store, "tres_requested", "tres_allocated") == [
+        (shown.format("license/matlab=3,"), shown.format("license/matlab=2,"))
+    ]
+    assert rows(store, schema.steps, "tres_allocated") == [("cpu=1,mem=1000,node=1",)]
+    record(store, ev.JobUpdated(T, 1, {"licenses_alloc": "ansys:1,matlab"}))
+    assert jobs(store, "tres_allocated") == [(shown.format("license/matlab=1,"),)]
+    record(store, ev.JobUpdated(T, 1, {"licenses_alloc": ""}))
+    assert jobs(store, "tres_allocated") == [(shown.format(""),)]
+
+
+def test_a_job_is_eligible_from_its_begin_time(store: Database) -> None:
+    """Also while that is to come, as in Slurm: `sacct -E` of a later day finds the job."""
+    soon, later = T + 60 * SECOND, T + 600 * SECOND
+    waiting = msgspec.structs.replace(submitted(T, 1, eligible_us=0), begin_us=soon)
+    record(store, waiting, submitted(T, 2, eligible_us=0))
+    assert jobs(store, "eligible_us") == [(soon,), (0,)]
+    for fields, eligible_us in (
+        ({"eligible_us": 0, "accrue_us": 0, "begin_us": later}, later),
+        ({"eligible_us": 0, "accrue_us": 0}, later),  # a dependency, beside the begin time
+        ({"comment": "none"}, later),
+        ({"eligible_us": T, "begin_us": T}, T),
+        ({"eligible_us": 0, "accrue_us": 0}, 0),
+        ({"begin_us": soon}, soon),  # of a held job
+        ({"begin_us": T}, 0),
+    ):
+        record(store, ev.JobUpdated(T, 1, fields))
+        assert jobs(store, "eligible_us")[0] == (eligible_us,), fields
+    record(store, ev.JobEligible(soon, 1))
+    assert jobs(store, "eligible_us") == [(soon,), (0,)]
 
 
 def test_a_cancelled_waiting_job_names_the_user(store: Database) -> None:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from pyslurm_ng.base.tres import Gres, TresError, parse_gres
 
 from .job import JobRequest, NodeAlloc
+from .license_server import license_counts
 from .partition import Partition
 from .sizes import JobSizes, job_sizes
 
@@ -74,7 +75,7 @@ def requested_tres(
     tracked: Iterable[str],
     sizes: JobSizes | None = None,
 ) -> dict[str, int]:
-    """Return the TRES that a request asks for; generic resources only if they are tracked.
+    """Return the TRES that a request asks for; devices and licences only if they are tracked.
 
     Args:
         sizes: those of the request, if the caller has them.
@@ -86,9 +87,17 @@ def requested_tres(
     mem_mib += sizes.mem_per_gpu_mib * gres_counts.get("gres/gpu", 0)
     amounts = {"cpu": sizes.cpus, "mem": mem_mib, "node": sizes.nodes_min}
     terms = partition.billing_terms if partition is not None else ""
-    amounts["billing"] = billing({**amounts, **gres_counts}, terms)
-    amounts |= {name: gres_counts[name] for name in tracked if name in gres_counts}
+    others = gres_counts | license_tres(request.licenses)
+    amounts["billing"] = billing({**amounts, **others}, terms)
+    amounts |= {name: others[name] for name in tracked if name in others}
     return amounts
+
+
+def license_tres(licenses: str) -> dict[str, int]:
+    """Return licences as TRES; of alternatives only the first."""
+    if not licenses:
+        return {}
+    return {f"license/{name}": count for name, count in license_counts(licenses)}
 
 
 def tres_text(counts: Mapping[str, int]) -> str:
@@ -103,9 +112,14 @@ def _text_of(counts: tuple[tuple[str, int], ...]) -> str:
 
 
 def allocated_tres(
-    nodes: Iterable[NodeAlloc], tracked: Iterable[str], terms: str | None
+    nodes: Iterable[NodeAlloc], tracked: Iterable[str], terms: str | None, licenses: str = ""
 ) -> dict[str, int]:
-    """Return the TRES held on nodes; billing only if its terms are given (steps have none)."""
+    """Return the TRES that a job or step holds.
+
+    Args:
+        terms: those of billing; None for steps, which are not billed.
+        licenses: those of the job; steps have none.
+    """
     charges = tuple([
         (
             node.cpus - node.idle_cpus,
@@ -115,7 +129,7 @@ def allocated_tres(
         for node in nodes
     ])  # fmt: skip
     sums = _sums_of if len(charges) <= _FEW_NODES else _sums_of.__wrapped__
-    return dict(sums(charges, tuple(tracked), terms))
+    return dict(sums(charges, tuple(tracked), terms, licenses))
 
 
 _FEW_NODES = 8
@@ -127,10 +141,11 @@ def _sums_of(
     charges: tuple[tuple[int, int, tuple[tuple[str, str, int], ...]], ...],
     tracked: tuple[str, ...],
     terms: str | None,
+    licenses: str,
 ) -> dict[str, int]:
-    """Return the TRES held in all: CPUs, memory and generic resources of each node."""
+    """Return the TRES held in all: CPUs, memory and generic resources of each node, licences."""
     amounts = {"cpu": 0, "mem": 0, "node": 0}
-    totals: dict[str, int] = {}
+    totals = license_tres(licenses)
     for cpus, mem_mib, all_gres in charges:
         amounts["cpu"] += cpus
         amounts["mem"] += mem_mib

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 import sqlalchemy as sa
 
@@ -64,6 +65,18 @@ def test_hours_are_stored_when_they_are_over(store: Database) -> None:
     assert cpu_seconds(store) == [("20 12:00", 4 * 1800), ("20 13:00", 4 * 3600)]
     roll_up(store, at("15:00:00"))
     assert cpu_seconds(store)[2:] == [("20 14:00", 4 * 600)]
+
+
+def test_a_first_job_with_a_begin_time_to_come_hides_no_hours(store: Database) -> None:
+    """The jobs that run before then are counted all the same."""
+    noon = at("12:00:00")
+    record(
+        store, msgspec.structs.replace(submitted(noon, 1, eligible_us=0), begin_us=at("20:00:00"))
+    )
+    roll_up(store, at("12:05:00"))
+    record(store, *ran(at("12:30:00"), at("12:40:00"), 2))
+    roll_up(store, at("14:00:00"))
+    assert cpu_seconds(store) == [("20 12:00", 4 * 600)]
 
 
 def test_the_clusters_time_is_shared_out(store: Database) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import msgspec
 import pytest
 
 from pyslurm_ng.dbd import schema
@@ -159,6 +160,16 @@ def test_what_is_stored_says_whether_a_sum_does(store: Database) -> None:
     record(store, ev.JobSuspended(begin + SECOND, 2, 9), ev.JobResumed(begin + 9 * SECOND, 2, 10))
     record(store, ev.JobEnded(begin + 20 * SECOND, 3, 4))
     assert rows(store, schema.jobs, *columns)[:2] == [(1, amounts, amounts), (2, amounts, "")]
+
+
+def test_a_job_cancelled_before_its_begin_time_has_not_waited(store: Database) -> None:
+    """It takes no time from others that waited in the hour of its begin time."""
+    first, later = at("12:00:00"), at("13:30:00")
+    early = msgspec.structs.replace(submitted(first, 1, eligible_us=0), begin_us=later)
+    record(store, early, ev.JobEnded(first + SECOND, 1, 4), submitted(later, 2))
+    record(store, ev.JobEnded(later + 60 * SECOND, 2, 4))
+    waited_s = [sum(job_sum.waited_cpu_s for job_sum in hour[4]) for hour in read_hours(store)]
+    assert waited_s == [0, 60, 0]
 
 
 def test_jobs_that_are_added_up_keep_a_drained_node_in_service(store: Database) -> None:

@@ -48,7 +48,7 @@ def completion_line(cluster: Cluster, job: Job, conf: SlurmConf) -> str:
         "WcKey": request.wckey,
         "Cluster": cluster.cluster_name,
         "SubmitTime": _date(job.submit_us),
-        "EligibleTime": _date(job.eligible_us),
+        "EligibleTime": _date(job.eligible_us or job.begin_us),
         **_number(job),
         "DerivedExitCode": _exit_code(job.derived_exit_code),
         "ExitCode": _exit_code(job.exit_code),
@@ -129,7 +129,7 @@ def completion_document(cluster: Cluster, job: Job, conf: SlurmConf) -> bytes:
         "het_job_id": job.het_job_id,
         "het_job_offset": job.het_offset,
         "@submit": _date(job.submit_us),
-        "@eligible": _date(job.eligible_us),
+        "@eligible": _date(job.eligible_us or job.begin_us),
         "@queue_wait": max(begin_us - (job.eligible_us or begin_us), 0) // SECOND_US,
         "work_dir": request.work_dir,
         "cluster": cluster.cluster_name,
@@ -195,7 +195,7 @@ def _tres(cluster: Cluster, job: Job, conf: SlurmConf) -> str:
     tracked = conf.tracked_tres()
     if job.nodes:
         terms = partition.billing_terms if partition is not None else ""
-        return format_tres(amounts.allocated_tres(job.nodes, tracked, terms))
+        return format_tres(amounts.allocated_tres(job.nodes, tracked, terms, job.licenses_alloc))
     return format_tres(amounts.requested_tres(job.request, partition, tracked))
 
 

@@ -243,7 +243,8 @@ def detail_values(cluster: Cluster, job: Job, tracked: Sequence[str], exempt_s: 
     exempt_us = SECOND_US * preempt_exempt_s(cluster, job, exempt_s)
     terms = partition.billing_terms if partition else ""
     nodes = job.nodes or job.nodes_before
-    allocated = amounts.allocated_tres(nodes, tracked, terms) if nodes else {}
+    licenses = job.licenses_alloc if job.nodes else request.licenses
+    allocated = amounts.allocated_tres(nodes, tracked, terms, licenses) if nodes else {}
     batch_node = cluster.nodes[job.batch_node_id] if job.batch_node_id >= 0 else None
     return {
         "group_id": job.gid,
@@ -334,13 +335,15 @@ def requested_text(
         request.gpus_per_socket,
         request.sockets_per_node,
         request.tres_per_task,
+        request.licenses,
         partition.billing_terms if partition is not None else "",
         tracked,
     )
     text = _tres_texts.get(key)
     if text is None:
         text = format_tres(amounts.requested_tres(request, partition, tracked, sizes))
-        if len(request.gres) + len(request.gpus) + len(request.tres_per_task) > _LONG:
+        lists = request.gres, request.gpus, request.tres_per_task, request.licenses
+        if sum(map(len, lists)) > _LONG:
             return text
         if len(_tres_texts) >= _TRES_TEXTS_KEPT:
             _tres_texts.clear()

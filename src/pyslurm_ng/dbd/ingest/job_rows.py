@@ -19,7 +19,7 @@ from pyslurm_ng.dbd.ingest.session import Row, Session
 from pyslurm_ng.dbd.rollup.job_sums import summed_tres
 from pyslurm_ng.dbd.schema import NO_TASK, STEP_ID_OFFSET
 from pyslurm_ng.model import events as ev, job as model_job, task_ranges
-from pyslurm_ng.model.amounts import allocated_tres, requested_tres, tres_text
+from pyslurm_ng.model.amounts import allocated_tres, license_tres, requested_tres, tres_text
 from pyslurm_ng.model.ids import MAX_NORMAL_STEP_ID
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.sizes import job_sizes, memory_amounts
@@ -79,7 +79,7 @@ def finish(row: Row) -> None:
 def _requested(
     request: model_job.JobRequest, partition: Partition | None, tracked: Iterable[str]
 ) -> tuple[int, int, dict[str, int]]:
-    """Return requested nodes, CPUs and TRES; generic resources only if tracked."""
+    """Return requested nodes, CPUs and TRES; devices and licences only if tracked."""
     sizes = job_sizes(request, partition)
     return sizes.nodes_min, sizes.cpus, requested_tres(request, partition, tracked, sizes)
 
@@ -107,7 +107,7 @@ def _submitted(session: Session, event: ev.JobSubmitted) -> None:
     row["priority"] = _number(event.priority)
     row["state"] = _PENDING
     row["reason"] = _reason(event.reason)
-    row["eligible_us"] = event.eligible_us
+    row["eligible_us"] = event.eligible_us or event.begin_us
     row["time_limit_min"] = event.time_limit_min
     if session.keeps_scripts:
         row["script_hash"] = event.script_hash
@@ -190,10 +190,14 @@ def _updated(session: Session, event: ev.JobUpdated) -> None:
                 request, _partition(session, row["partition"]), session.tracked
             )
             row.update(nodes_requested=nodes, cpus_requested=cpus, tres_requested=tres_text(tres))
+    eligible_us = _eligible_after(row["eligible_us"], event)
     for name, value in event.fields.items():
         column = _JOB_FIELDS.get(name)
         if column is not None:
             row[column] = value
+    row["eligible_us"] = eligible_us
+    if "licenses_alloc" in event.fields:
+        _change_licenses(session, row)
     if "priority" in event.fields:
         row["priority"] = _number(row["priority"])
     reason = event.fields.get("reason")
@@ -204,9 +208,28 @@ def _updated(session: Session, event: ev.JobUpdated) -> None:
         row[PENDING_RANGES] = tuple((first, last, step) for first, last, step in pending)
 
 
+def _eligible_after(before_us: int, event: ev.JobUpdated) -> int:
+    """Return since when a changed job is eligible; a begin time that is to come counts already."""
+    eligible_us = event.fields.get("eligible_us", before_us)
+    begin_us = event.fields.get("begin_us", before_us)
+    assert isinstance(eligible_us, int) and isinstance(begin_us, int)
+    if 0 < eligible_us <= event.time_us:
+        return eligible_us
+    return begin_us if begin_us > event.time_us else 0
+
+
+def _change_licenses(session: Session, row: Row) -> None:
+    """Count the licences that a running job has now instead of those that it had."""
+    words = row["tres_allocated"].split(",")
+    licenses = license_tres(row["licenses"]).items()
+    words = [word for word in words if not word.startswith("license/")]
+    words += [f"{name}={count}" for name, count in licenses if name in session.tracked]
+    row["tres_allocated"] = ",".join(sorted(words))
+
+
 _JOB_FIELDS = {
     "account": "account", "qos": "qos", "assoc_id": "association_id", "partition": "partition",
-    "time_limit_min": "time_limit_min", "priority": "priority", "eligible_us": "eligible_us",
+    "time_limit_min": "time_limit_min", "priority": "priority",
     "comment": "comment", "admin_comment": "admin_comment", "system_comment": "system_comment",
     "array_limit": "array_max_tasks", "exit_code": "exit_code",
     "derived_exit_code": "derived_exit_code", "licenses_alloc": "licenses",
@@ -275,7 +298,7 @@ def _allocated(session: Session, event: ev.JobAllocated) -> None:
 def _set_allocation(session: Session, row: Row, nodes: tuple[model_job.NodeAlloc, ...]) -> None:
     partition = _partition(session, row["partition"])
     terms = partition.billing_terms if partition is not None else ""
-    amounts = allocated_tres(nodes, session.tracked, terms)
+    amounts = allocated_tres(nodes, session.tracked, terms, row["licenses"])
     row["node_list"] = _node_list(session, nodes)
     row["nodes_allocated"] = len(nodes)
     row["cpus_allocated"] = amounts["cpu"]

@@ -48,7 +48,8 @@ def is_plain(end_us: int) -> sa.ColumnElement[bool]:
         _jobs.end_us + 0 > 0,
         _jobs.end_us + 0 <= end_us,
         sa.or_(
-            _jobs.start_us == 0,
+            # Jobs that end before their begin time never waited.
+            sa.and_(_jobs.start_us == 0, _jobs.end_us >= _jobs.eligible_us),
             sa.and_(_jobs.start_us >= _jobs.eligible_us, _jobs.end_us >= _jobs.start_us),
         ),
         _jobs.summed_tres != "",

@@ -61,7 +61,7 @@ def claim(connection: sa.Connection, database: Database, cluster_id: int, now_s:
     table = schema.last_ran
     row = connection.execute(sa.select(table).where(table.c.cluster_id == cluster_id)).first()
     if row is None:
-        first_s = _first_second(connection, cluster_id)
+        first_s = _first_second(connection, cluster_id, now_s)
         if first_s is None:
             return None
         done = {period: begin_of(first_s) for period, begin_of in BEGIN_OF.items()}
@@ -135,12 +135,12 @@ def _note(connection: sa.Connection, database: Database, name: str, value: int) 
     database.upsert(connection, schema.store, ("name",), [row])
 
 
-def _first_second(connection: sa.Connection, cluster_id: int) -> int | None:
-    """Return when the cluster's first job or event was."""
+def _first_second(connection: sa.Connection, cluster_id: int, now_s: int) -> int | None:
+    """Return when the cluster's first job or event was; a job may have its begin time to come."""
     firsts = []
     for column in (schema.jobs.c.eligible_us, schema.node_events.c.start_us):
         query = sa.select(sa.func.min(column)).where(
-            column.table.c.cluster_id == cluster_id, column > 0
+            column.table.c.cluster_id == cluster_id, column.between(1, now_s * SECOND_US)
         )
         firsts.append(connection.execute(query).scalar())
     return min((first // SECOND_US for first in firsts if first), default=None)
