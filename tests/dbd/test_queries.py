@@ -284,6 +284,18 @@ def test_a_job_never_eligible_is_in_no_window(database: Database) -> None:
     assert select(database, end_us=NOW, jobs=[JobSelector(1)]) == [1]
 
 
+def test_a_job_whose_begin_time_is_to_come_is_shown_by_its_id(database: Database) -> None:
+    """Waiting and cancelled; windows have it from its begin time on."""
+    register(database)
+    waiting = msgspec.structs.replace(submitted(T, 1, eligible_us=0), begin_us=NOW + 9 * SECOND)
+    record(database, configured(T), waiting)
+    assert select(database, end_us=NOW, jobs=[JobSelector(1)]) == [1]
+    assert select(database, start_us=T, end_us=NOW) == []
+    assert select(database, start_us=T, end_us=NOW + 10 * SECOND) == [1]
+    record(database, ev.JobEnded(minute(1), 1, 4, cancelled_by=0))
+    assert select(database, end_us=NOW, jobs=[JobSelector(1)]) == [1]
+
+
 def test_components_alone_or_with_the_whole_job(database: Database) -> None:
     """A leader's id means all components, another's only that one, unless --whole-hetjob."""
     register(database)

@@ -205,7 +205,7 @@ def _window(request: ListJobRecords, now_us: int) -> Clause:
     if request.states:
         return sa.or_(*[_in_state(state, start, end) for state in request.states])
     if request.jobs:
-        return _was_known(start, end)
+        return _was_there(start, end)
     # A job that was held or waited for others until it was cancelled was never eligible, so it is
     # in no window.
     # Nearly all jobs were eligible: as a sum it is no reason to go by that index.
@@ -218,6 +218,12 @@ def _was_known(start: Any, end: Any) -> Clause:
     # A requeued job is eligible again only when its delay is over, but it was in the queue before.
     was_there = sa.or_(jobs.eligible_us <= end, sa.and_(jobs.attempt > 0, jobs.submit_us <= end))
     return sa.and_(was_there, sa.or_(jobs.end_us == 0, jobs.end_us >= start))
+
+
+def _was_there(start: Any, end: Any) -> Clause:
+    """Return which jobs that are named are shown: also those whose begin time is to come."""
+    jobs = _jobs.c
+    return sa.and_(jobs.submit_us <= end, sa.or_(jobs.end_us == 0, jobs.end_us >= start))
 
 
 def _in_state(state: str, start: int, end: int) -> Clause:
@@ -480,7 +486,7 @@ def _named() -> sa.Select[Any]:
     return (
         sa.select(*_KEYS)
         .join_from(chosen, _jobs, chosen.c.job_index == jobs.job_index)
-        .where(_is_newest(), _was_known(start, end))
+        .where(_is_newest(), _was_there(start, end))
         .limit(most)
     )
 
