@@ -291,9 +291,9 @@ def test_fed_display_shows_the_federation_until_local_is_wanted(
 
 
 def test_a_cluster_without_a_federation_is_shown_alone(site: Site) -> None:
-    """--federation changes nothing there but the line with its name."""
+    """--federation changes nothing there, as in Slurm: no line with its name."""
     printed = site.run("squeue", "--federation", "-o", "%i")
-    assert printed == Printed("CLUSTER: c1\nJOBID\n", "", 0)
+    assert printed == Printed("JOBID\n", "", 0)
     assert site.run("scontrol", "show", "federation") == Printed("", "", 0)
 
 

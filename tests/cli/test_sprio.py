@@ -122,8 +122,10 @@ def test_the_long_format_counts_before_the_variable(monkeypatch: pytest.MonkeyPa
 
 
 def test_unknown_jobs_have_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One line says so, and it is no error."""
+    """One line says so, and it is no error; an empty list names no job, -j alone all."""
     printed = run_command(monkeypatch, queue(), "alice", ["sprio", "-j", "99999"])
+    assert run_command(monkeypatch, queue(), "alice", ["sprio", "-j", ""]) == printed
+    assert "PRIORITY" in run_command(monkeypatch, queue(), "alice", ["sprio", "-j"]).stdout
     assert (printed.stdout, printed.stderr, printed.code) == (
         "Unable to find jobs matching user/id(s) specified\n", "", 0,
     )  # fmt: skip

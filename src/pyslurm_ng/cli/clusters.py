@@ -63,7 +63,7 @@ def only_conf(command: str, names: str, conf: "Conf", origin: str = "--cluster")
 
 
 def confs_of_federation(command: str, conf: "Conf", *, tells_all: bool) -> "list[Conf]":
-    """Return how to reach each cluster of this one's federation; only this one if it is in none.
+    """Return how to reach each cluster of this one's federation; none if it is in none.
 
     Args:
         tells_all: whether clusters are named whose controller has never registered.
@@ -78,7 +78,7 @@ def confs_of_federation(command: str, conf: "Conf", *, tells_all: bool) -> "list
             confs.append(elsewhere(conf, name, host, int(port)))
         elif tells_all:
             say(f"{command}: error: Slurmctld on '{name}' hasn't registered yet.")
-    return confs or [conf]
+    return confs
 
 
 def members_of_federation(command: str, conf: "Conf") -> "list[dict[str, Any]]":

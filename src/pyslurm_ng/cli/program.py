@@ -169,9 +169,9 @@ class Program:
             from pyslurm_ng.cli.clusters import confs_of_federation
 
             confs = confs_of_federation(self.name, conf, tells_all="federation" in options)
-            if len(confs) > 1 or "federation" in options:
+            if len(confs) > 1 or (confs and "federation" in options):
                 options["clusters"] = ",".join(member["ClusterName"] for member in confs)
-            return confs
+            return confs or [conf]
         from pyslurm_ng.cli.clusters import confs_of
 
         return confs_of(self.name, options["clusters"], conf, self._cluster_origin(options))

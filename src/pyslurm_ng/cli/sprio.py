@@ -109,7 +109,7 @@ def main(argv: "list[str]") -> int:
     if operands and (options.get("jobs") != "" or len(operands) > 1):
         PROGRAM.no_operands(operands[-1:], with_usage=True)
     if operands:
-        options["jobs"] = operands[0]
+        options["jobs"] = operands[0] or ","  # an empty list is none, and not -j alone
     conf = read_conf("sprio", "PriorityType")
     if "clusters" not in options and shows_federation(options, conf):
         from pyslurm_ng.cli.clusters import on_each
@@ -144,6 +144,8 @@ def _filter(options: "dict[str, str]") -> "dict[str, Any]":
         for text in job_filter["jobs"]:
             if not _is_job(text):
                 fail(f"sprio: error: Invalid job id: {text}")
+        if not job_filter["jobs"]:
+            return {"uids": [_NOBODY]}
     if "partition" in options:
         # An empty list names no partition: a script may have given an empty variable.
         job_filter["partitions"] = split_list(options["partition"]) or [""]
