@@ -85,6 +85,23 @@ def test_a_program_travels_packed(node: type[Node], tool: Path) -> None:
     assert len(packed) < tool.stat().st_size and zlib.decompress(packed) == tool.read_bytes()
 
 
+def test_a_program_of_the_working_directory(node: type[Node], tool: Path, tmp_path: Path) -> None:
+    """A name without a slash that PATH does not have: as tasks find it without --bcast.
+
+    --chdir says which directory it is.
+    """
+    for words in ([], [f"--chdir={tmp_path / 'deeper'}"]):
+        options = parsed("srun", ["--bcast=/there/tool", *words])
+        folder = Path(options.request.get("work_dir") or tmp_path)
+        folder.mkdir(exist_ok=True)
+        own = folder / "own-tool"
+        shutil.copy(tool, own)
+        own.write_bytes(own.read_bytes() + folder.name.encode())
+        program_broadcast.send_program(options, {}, GRANTED, "own-tool")
+        assert node.files() == {"/there/tool": own.read_bytes()}
+        node.sent.clear()
+
+
 def test_libraries_travel_with_a_program(node: type[Node], tool: Path) -> None:
     """srun --send-libs sends them, except those below --bcast-exclude.
 

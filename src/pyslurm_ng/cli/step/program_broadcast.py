@@ -31,7 +31,7 @@ def send_program(
         BroadcastError: not all nodes have it.
     """
     settings = options.settings
-    source = _path_of(program)
+    source = _path_of(program, options.request.get("work_dir") or os.getcwd())
     path = _destination(options, conf, granted)
     broadcast = Broadcast(
         "srun", conf, granted, force=True, preserve=False,
@@ -52,12 +52,12 @@ def send_program(
     return fields
 
 
-def _path_of(program: str) -> str:
-    """Return where a program is, as a shell would find it."""
+def _path_of(program: str, work_dir: str) -> str:
+    """Return where a program is: as a shell finds it, then in the working directory."""
     if "/" in program:
-        return os.path.join(os.getcwd(), program)
-    for directory in os.environ.get("PATH", "").split(":"):
-        path = os.path.join(os.getcwd(), directory, program)
+        return os.path.join(work_dir, program)
+    for directory in [*os.environ.get("PATH", "").split(":"), work_dir]:
+        path = os.path.join(work_dir, directory, program)
         if os.access(path, os.X_OK) and os.path.isfile(path):
             return path
     raise BroadcastError(f"Can't open `{program}`: No such file or directory")
