@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -278,6 +279,9 @@ def test_pty_is_a_terminal(live_cluster: LiveCluster, work: Path) -> None:
     # script sends the end of its input to the terminal, which may echo it: ^@ or ^D.
     assert re.search(r"/dev/pts/\d+\r?\n", ran.stdout)
     assert ran.returncode == 0
+    sized = "stty rows 31 cols 97; srun --pty sh -c 'echo $SLURM_PTY_WIN_ROW $SLURM_PTY_WIN_COL'"
+    ran = in_allocation(live_cluster, work, f"script -qec {shlex.quote(sized)} /dev/null", "-n1")
+    assert re.search(r"\b31 97\r?\n", ran.stdout)
     ran = in_allocation(live_cluster, work, "srun --pty tty", "-n1")
     assert (ran.stdout, ran.returncode) == ("not a tty\n", 1)
     assert ran.stderr.splitlines()[:2] == [

@@ -185,7 +185,8 @@ def launch_fields(
     if "pty" in settings:
         from pyslurm_ng.cli.step.terminal import window_size
 
-        fields["pty_rows"], fields["pty_columns"] = window_size()
+        size = fields["pty_rows"], fields["pty_columns"] = window_size()
+        fields["environment"] += b"SLURM_PTY_WIN_ROW=%d\0SLURM_PTY_WIN_COL=%d\0" % size
     return fields
 
 
