@@ -422,6 +422,17 @@ class TestAsAnotherUser:
         finally:
             link.unlink()
 
+    def test_the_interpreter_that_a_script_lacks_is_named(self, template: Template) -> None:
+        """The script is a file of root's, but its user has written what stands in it."""
+        spec = template.spec("#!/no/such/python\n", **self.WHO)
+        out = Path(f"/tmp/psng-lacks-{os.getpid()}")
+        spec["tasks"][0]["out"] = spec["tasks"][0]["err"] = str(out)
+        try:
+            assert template.start(spec).end()["status"] == 2 << 8
+            assert "execve(): bad interpreter(/no/such/python): No such" in out.read_text()
+        finally:
+            out.unlink()
+
     def test_only_its_user_reads_a_script_and_no_user_writes_it(self, template: Template) -> None:
         """RELIABILITY 32, 62: a job filled the spool through its own folder there."""
         spec = template.spec(

@@ -347,7 +347,7 @@ class TaskStarter:
             raise CannotStart(FILES_STATUS, f"{where}: {why}")
         if where == "exec" and not self._is_routed:
             self.notes.clear()
-        subject = _subject(self._program(task)[0], self._spec["uid"], error.errno)
+        subject = _subject(self._program(task)[0], self._spec, error.errno)
         self.notes.append(f"execve(): {subject}: {why}")
         task.status = (error.errno or 1) << 8
         task.is_over = True
@@ -395,13 +395,15 @@ def notice(text: str) -> bytes:
     return f"[{stamp()}] error: {text}\n".encode("utf-8", "surrogateescape")
 
 
-def _subject(program: str, uid: int, number: "int | None") -> str:
+def _subject(program: str, spec: "StepSpec", number: "int | None") -> str:
     """Return what a program that cannot begin fails for: itself, or the interpreter it names."""
-    missing = _interpreter(program, uid) if number == errno.ENOENT else ""
+    # A batch script is its user's, but the file is root's.
+    owners = {spec["uid"], 0} if spec["is_batch"] else {spec["uid"]}
+    missing = _interpreter(program, owners) if number == errno.ENOENT else ""
     return f"bad interpreter({missing})" if missing else program
 
 
-def _interpreter(path: str, uid: int) -> str:
+def _interpreter(path: str, owners: "set[int]") -> str:
     """Return what the first line of a script calls its interpreter, "" for what is no script.
 
     The supervisor has more rights than the user, so only what the user may read is looked at.
@@ -412,7 +414,7 @@ def _interpreter(path: str, uid: int) -> str:
         return ""
     try:
         status = os.fstat(file)
-        is_theirs = status.st_uid == uid or bool(status.st_mode & S_IROTH)
+        is_theirs = status.st_uid in owners or bool(status.st_mode & S_IROTH)
         line = os.read(file, _LONGEST_INTERPRETER) if S_ISREG(status.st_mode) and is_theirs else b""
     except OSError:
         return ""
