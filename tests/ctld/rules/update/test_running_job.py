@@ -134,12 +134,14 @@ def test_licences_are_given_back_and_taken() -> None:
     scene = Site("Licenses=soft:4,hard:1")
     first = scene.running(licenses="soft:2")
     two = scene.running(licenses="soft:1")
-    assert update(scene, first, two, licenses="soft:2") == []
-    assert update(scene, first, licenses="soft:3") == [Errno.ESLURM_INVALID_LICENSES]
-    assert update(scene, first, licenses="none:1") == [Errno.ESLURM_INVALID_LICENSES]
-    assert update(scene, first, two, licenses="soft:2,hard:1") == [Errno.ESLURM_INVALID_LICENSES]
-    assert first.licenses_alloc == "soft:2,hard:1"
-    assert update(scene, first, licenses="") == []
+    assert update(scene, first, two, who=ROOT, licenses="soft:2") == []
+    assert update(scene, first, who=ROOT, licenses="soft:3") == [Errno.ESLURM_INVALID_LICENSES]
+    assert update(scene, first, who=ROOT, licenses="none:1") == [Errno.ESLURM_INVALID_LICENSES]
+    both = "soft:2,hard:1"
+    assert update(scene, first, two, who=ROOT, licenses=both) == [Errno.ESLURM_INVALID_LICENSES]
+    assert first.licenses_alloc == both
+    assert update(scene, first, licenses="") == [Errno.ESLURM_ACCESS_DENIED], "operators only"
+    assert update(scene, first, who=ROOT, licenses="") == []
     assert (first.licenses_alloc, first.request.licenses) == ("", "")
     assert scene.cluster.licenses_left("soft") == 2
     assert scene.cluster.licenses_left("hard") == 1

@@ -125,6 +125,8 @@ def licenses(change: Change, value: str) -> int:
     """Set the licences; a running job trades its own."""
     if not change.is_pending and not change.is_running:
         return Errno.ESLURM_JOB_NOT_PENDING
+    if change.is_running and not change.is_privileged:
+        return Errno.ESLURM_ACCESS_DENIED
     if "|" in value and "," in value:
         return Errno.ESLURM_INVALID_LICENSES
     value = full_license_names(change.cluster, value, change.context.conf)
