@@ -353,5 +353,5 @@ def test_shares_of_the_parent_are_a_number_in_dumps_of_slurm(store: Database) ->
     """22.05 writes the number that means `parent`, and takes it."""
     text = "Cluster - 'demo'\nParent - 'root'\nAccount - 'a':Fairshare=2147483647\n"
     assert take(store, text).exit_code == 0
-    assert "Account - 'a':Description='a':Organization='root':Fairshare=parent" in dumped(store)
+    assert "Account - 'a':Description='a':Organization='a':Fairshare=parent" in dumped(store)
     assert take(store, text.replace("2147483647", "2147483648")).exit_code == 1
