@@ -43,6 +43,14 @@ def store(open_store: OpenStore) -> Database:
             ],
         ),
         (
+            "add qos q grpjobs=-1 maxwall=-1 usagefactor=-1 priority=-1",
+            [
+                "  Description    = q", "  GrpJobs                  = NONE",
+                "  MaxWall                  = NONE", "  Priority                 = NONE",
+                "  UsageFactor              = NONE",
+            ],
+        ),
+        (
             "modify account chem set parent=root",
             [" Modified account associations...", "  C = demo       A = chem of physics"],
         ),
@@ -95,6 +103,12 @@ def test_a_change_is_confirmed_in_slurms_words(
 def test_a_change_is_refused_in_slurms_words(store: Database, line: str, lines: list[str]) -> None:
     result = manage(store, line)
     assert (result.error_lines[-len(lines) :], result.exit_code) == (lines, 1)
+
+
+def test_flags_of_qos_are_not_shortened(store: Database) -> None:
+    assert manage(store, "modify qos high set flags=deny").exit_code == 1
+    manage(store, "modify qos high set flags=denyonlimit")
+    assert listed(store, "qos", "names=high")[0]["Flags"] == "DenyOnLimit"
 
 
 def test_flags_of_qos_are_in_slurms_order(store: Database) -> None:

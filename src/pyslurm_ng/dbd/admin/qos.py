@@ -116,6 +116,9 @@ def _shown(words: Words, row: Row) -> list[str]:
     ):
         if key in words:
             pairs.append((key, str(value)))
+    cleared = {_SHOWN_AS.get(key, key) for key, _, value in words.items if value == "-1"}
+    pairs = [pair for pair in pairs if pair[0] not in cleared]
+    pairs += [(key, "NONE") for key in cleared - {"Flags"}]
     return [f"  {name:<24s} = {text}" for name, text in sorted(pairs, key=_place) if text]
 
 
@@ -319,8 +322,8 @@ def _flags(present: str, op: str, value: str) -> str:
     for word in value.split(","):
         if word.strip() in _CLEAR and value:
             continue
-        start = word.strip().lower()
-        flags = [name for name in FLAGS if start and name.lower().startswith(start)]
+        flag = word.strip().lower()
+        flags = [name for name in FLAGS if name.lower() == flag]
         if not flags:
             raise RefusedError(
                 " Unknown QOS flag used in:",
