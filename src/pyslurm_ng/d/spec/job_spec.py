@@ -312,7 +312,6 @@ def step_spec(
     Raises:
         SpecError: a binding or a list of programs that does not fit.
     """
-    accounting_frequency.check(setup, credential, request.acctg_freq)
     route, sent, asked = request.route, _sent(request), (request.acctg_freq, request.profile)
     tasks, bound = _step_tasks(setup, credential, request)
     ends = oom_kill_step(setup, request.oom_kill_step, credential.request.oom_kill_step)
@@ -388,6 +387,7 @@ def _step_tasks(
     Raises:
         SpecError: a binding or a list of programs that does not fit.
     """
+    accounting_frequency.check(setup, credential, request.acctg_freq)
     task_ids = _task_ids(setup, credential)
     try:
         words = _step_binding(setup, credential, request)
