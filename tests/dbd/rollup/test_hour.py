@@ -159,9 +159,9 @@ def test_jobs_of_a_reservation_that_ignores_jobs_hold_their_cpus_while_suspended
     reserved = Reserved("res", H, H + 1000, {"cpu": 8}, (), ignores_jobs=True)
     suspended = job(0, 500, reservation="res", suspended=(Span(H + 10, H + 40),))
     usage = roll_up(HOUR, [ALL], [suspended], [], [reserved])
-    held = suspended.held["cpu"]
-    assert cluster(usage)["allocated"] == held * 500
-    assert usage.by_association[7, 1]["cpu"] == held * 470
+    cpus = suspended.held["cpu"]
+    assert cluster(usage)["allocated"] == cpus * 500
+    assert usage.by_association[7, 1]["cpu"] == cpus * 470
 
 
 def test_jobs_that_wait_for_a_reservation_plan_nothing() -> None:

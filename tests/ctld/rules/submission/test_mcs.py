@@ -46,7 +46,7 @@ INVALID = Errno.ESLURM_INVALID_MCS_LABEL
     ("plugin", "parameters", "own", "foreign"),
     [
         ("user", "", "alice", "bob"),
-        ("group", "", "chem", "secret"),
+        ("group", "chem|bio", "chem", "secret"),
         ("group", "ondemand:bio|chem", "bio", "users"),
         ("label", "", "anything", "two,words"),
     ],
