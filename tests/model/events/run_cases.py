@@ -207,7 +207,7 @@ CASES = [
     Case(
         "a waiting job that ends says when, why and by whom",
         BEHIND,
-        ev.JobEnded(at(42), 2, JobState.CANCELLED, 1, Reason.NONE, 1001, "scancel", 2),
+        ev.JobEnded(at(42), 2, JobState.CANCELLED, 1, Reason.NONE, 1001, "scancel", 2, 7),
         {
             "jobs.2.state": JobState.CANCELLED,
             "jobs.2.end_us": at(42),

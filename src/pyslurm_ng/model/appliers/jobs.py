@@ -19,6 +19,7 @@ from .registry import applies, field_types, set_fields
 
 _JOB_TYPES = field_types(Job)
 _CHARGED_BY = frozenset(("qos", "assoc_id", "licenses_alloc"))
+_HOLDS = JobFlag.REQUEUE_HOLD | JobFlag.SPECIAL_EXIT | JobFlag.RESV_DEL_HOLD
 
 
 def _claim_job_id(cluster: Cluster, job_id: int) -> None:
@@ -313,6 +314,7 @@ def _job_ended(cluster: Cluster, event: ev.JobEnded) -> None:
         job.reason, job.reason_text = event.reason, event.reason_text
         if event.derived_exit_code >= 0:
             job.derived_exit_code = event.derived_exit_code
+        job.flags &= ~_HOLDS  # they would be shown instead of the state
     job.state = JobState(event.state)
     job.flags &= ~(JobFlag.COMPLETING | JobFlag.SIGNALING | JobFlag.STOPPED)
     job.steps = NO_STEPS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyslurm_ng.base.errors import Errno
+from pyslurm_ng.base.state_names import job_state
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.rules.ends.requeue import RequeueRules, requeue_rules, requeued
 from pyslurm_ng.ctld.rules.orders.job_orders import hold_jobs, release_fields, requeue_jobs
@@ -90,6 +91,15 @@ def test_a_special_exit_is_shown_as_such() -> None:
         event = requeued(job, int(flags), START_US, RequeueRules())
         assert (event.flags, event.priority, event.reason) == (kept, 0, Reason.JobHeldUser)
         assert event.reason_text == "job requeued in held state"
+
+
+def test_a_special_exit_that_is_cancelled_is_shown_as_cancelled() -> None:
+    cluster = cluster_of()
+    job = cluster.jobs[submit(cluster, JobRequest())]
+    job.flags = int(JobFlag.REQUEUE_HOLD | JobFlag.SPECIAL_EXIT)
+    assert job_state(job.state, job.flags) == "SPECIAL_EXIT"
+    apply(cluster, ev.JobEnded(START_US, job.job_id, JobState.CANCELLED))
+    assert job_state(job.state, job.flags) == "CANCELLED"
 
 
 def test_an_array_that_is_over_runs_again_as_a_whole() -> None:
