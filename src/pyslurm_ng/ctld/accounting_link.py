@@ -13,7 +13,7 @@ from pyslurm_ng.ctld.followers.external_links import ExternalLinks
 from pyslurm_ng.ctld.followers.usage_index import UsageIndex
 from pyslurm_ng.ctld.history import History
 from pyslurm_ng.ctld.local_calendar import LOCAL
-from pyslurm_ng.ctld.rules.assoc import mirror, usage_resets
+from pyslurm_ng.ctld.rules.assoc import mirror, unknown_qos, usage_resets
 from pyslurm_ng.ctld.rules.calendar import last_reset_us
 from pyslurm_ng.ctld.rules.submission.account import enforced
 from pyslurm_ng.ctld.start import Beginning
@@ -136,6 +136,9 @@ class AccountingLink:
             # The reset comes first: it needs the accounts above as they were before the update.
             events = [*self._usage.reset(assoc_ids, qos, now_us), *events]
         self._writer.record(events)
+        if update.is_full:
+            for line in unknown_qos(cluster):
+                self._log.error(line)
 
     async def hear(self, most_s: float) -> None:
         """Wait until slurmdbd has said which job ids it knows, `most_s` seconds at most."""

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from pyslurm_ng.ctld.followers import dbd_link
 from pyslurm_ng.ctld.followers.dbd_link import DbdLink, PastUsage
-from pyslurm_ng.ctld.rules.assoc import mirror
+from pyslurm_ng.ctld.rules.assoc import mirror, unknown_qos
 from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.dbd import held_queries, schema
 from pyslurm_ng.dbd.ingest.frames import NewerRecordError
@@ -43,6 +43,7 @@ from tests.ctld.followers.dbd_sides import (
     until,
 )
 from tests.dbd.accounting_room import configured, manage, submitted
+from tests.model.clusters import FOUR_NODES, cluster_of, conf_of
 
 
 def test_what_was_written_before_and_after_contact_is_stored(tmp_path: Path) -> None:
@@ -357,3 +358,11 @@ def test_a_controller_with_new_state_asks_once_what_was_used(tmp_path: Path) -> 
     play(tmp_path, story, past=PastUsage(question, answers.append))
     assert [stored.owners for stored in answers] == [[]]
     assert known == [1]
+
+
+def test_a_partition_with_an_unknown_qos_is_named() -> None:
+    """Slurm does not start then; here a start must not depend on slurmdbd."""
+    cluster = cluster_of(conf_of(FOUR_NODES + "PartitionName=odd Nodes=ALL QOS=nosuch\n"))
+    assert unknown_qos(cluster) == [
+        "Partition odd has an invalid qos (nosuch): no limits of it hold"
+    ]

@@ -14,6 +14,15 @@ if TYPE_CHECKING:
     from pyslurm_ng.wire.dbd_messages import AssociationUpdate, LicenseServer
 
 
+def unknown_qos(cluster: Cluster) -> list[str]:
+    """Return a line for each partition whose QOS slurmdbd does not have."""
+    return [
+        f"Partition {partition.name} has an invalid qos ({partition.qos}): no limits of it hold"
+        for partition in cluster.partitions.values()
+        if partition.qos and partition.qos not in cluster.qos
+    ]
+
+
 def mirror(cluster: Cluster, update: AssociationUpdate, now_us: int) -> list[AnyEvent]:
     """Return the events that bring the Cluster's copy to the state of `update`.
 
