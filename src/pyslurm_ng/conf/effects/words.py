@@ -270,7 +270,7 @@ SLURM_WORDS: dict[str, Words] = {
         },
         accepted={
             "defaults": "of Slurm's defaults none changes what jobs get",
-            "logging": "submissions are always logged",
+            "logging": "submissions are always logged, refused ones once a second for each user",
         },
     ),
     "LicenseParameters": Words(same=named("remotefuzzymatch")),
