@@ -78,7 +78,7 @@ def test_shutdown_by_command_is_answered_first(controller: Controller) -> None:
     """`scontrol shutdown` gets its reply before the process ends."""
     controller.start()
     pid_file = controller.pid_file
-    assert controller.change("Shutdown", controller_only=True) == {"notes": []}
+    assert controller.change("Shutdown", controller_only=True) == {"notes": [], "refused": 0}
     wait_until(lambda: not pid_file.exists())
 
 

@@ -79,7 +79,7 @@ def configuration(tmp_path: Path, port: int, words: str, user: str = "known") ->
     path.write_text(
         f"StorageType=accounting_storage/mysql\nStorageHost=127.0.0.1\nStoragePort={port}\n"
         f"StorageUser={user}\nStoragePass=secret\nStorageLoc=acct_{user}\n"
-        f"StorageParameters={words}\n"
+        f'StorageParameters="{words}"\n'
     )
     path.chmod(0o600)
     return load_configuration(Options(conf_path=str(path)))

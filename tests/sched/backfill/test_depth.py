@@ -33,7 +33,7 @@ def gap() -> Cluster:
 
 def plan_of(cluster: Cluster, options: str, now_us: int = START_US) -> Plan:
     """Return a plan under these SchedulerParameters."""
-    rules = policy(conf_of(WHOLE_NODES + f"SchedulerParameters={options}\n"))
+    rules = policy(conf_of(WHOLE_NODES + f'SchedulerParameters="{options}"\n'))
     return Planner()(snapshot(cluster, now_us), rules)
 
 
