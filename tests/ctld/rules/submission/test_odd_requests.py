@@ -40,8 +40,8 @@ def test_memory_that_cannot_be_counted_is_refused(request_of: dict[str, object],
 @pytest.mark.parametrize("field", ["gpus", "gpus_per_node", "gpus_per_socket", "gpus_per_task"])
 def test_no_gpus_may_be_asked_for_where_there_are_none(field: str) -> None:
     """`--gpus=0` of a script that runs anywhere."""
-    assert not isinstance(Site("").answer(**{field: "0"}), Reject)
-    refused = Site("").answer(**{field: "1"})
+    assert not isinstance(Site('GresTypes=""\n').answer(**{field: "0"}), Reject)
+    refused = Site('GresTypes=""\n').answer(**{field: "1"})
     assert isinstance(refused, Reject) and refused.code == Errno.ESLURM_INVALID_GRES
 
 
