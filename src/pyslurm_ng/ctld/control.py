@@ -56,6 +56,7 @@ class Control:
 
     def _answer_shutdown(self, call: Call, caller: Caller) -> None:
         request = cast(Shutdown, call.request)
+        self._log.info(f"Shutdown request of uid={caller.uid}")
 
         def done() -> None:
             call.reply(Done())
@@ -93,11 +94,13 @@ class Control:
         bg.tell_systemd("READY=1")
 
     def _answer_reconfigure(self, call: Call, caller: Caller) -> None:
+        self._log.info(f"Processing Reconfiguration Request of uid={caller.uid}")
         try:
             notes = self._reconfigure()
         except BadConfiguration as error:
             call.error(Errno.SLURM_ERROR, "\n".join(error.lines))
             return
+        self._log.info("_slurm_rpc_reconfigure_controller: completed")
         self._parts.writer.when_durable(lambda: call.reply(Done(notes=notes)))
 
     def _reconfigure(self) -> list[str]:

@@ -26,7 +26,7 @@ from pyslurm_ng.ctld.followers.fair_share import FairShare
 from pyslurm_ng.ctld.followers.het_ends import HetFollower
 from pyslurm_ng.ctld.followers.limit_index import LimitIndex
 from pyslurm_ng.ctld.followers.recent_submissions import RecentSubmissions
-from pyslurm_ng.ctld.followers.refusal_log import RefusalLog
+from pyslurm_ng.ctld.followers.request_log import RequestLog
 from pyslurm_ng.ctld.followers.usage_index import UsageIndex
 from pyslurm_ng.ctld.history import History
 from pyslurm_ng.ctld.nodes.credentials import Credentials
@@ -251,7 +251,7 @@ class ControllerParts:
         writer.observe(self.soft.applied)
         log = EventLog(cluster, self._log, self.scheduling_log, self._edges.call_soon)
         writer.observe(log.applied, is_brittle=True)
-        writer.refused = RefusalLog(self._log).refused
+        writer.decided = RequestLog(self._log, log.say).decided
         self.debug_log = DebugLog(cluster, self._log, self.soft, conf.debug_flags)
         writer.observe(self.debug_log.applied, is_brittle=True)
         writer.observe(self._beginning.scripts.applied, is_brittle=True)

@@ -178,7 +178,9 @@ class Service:
         if special is not None:
             # Rules check users' rights; these functions are not rules.
             if not has_level(row(kind).owner_rule, caller):
-                writer.refuse(call, Reject(Errno.ESLURM_ACCESS_DENIED))
+                denied = Reject(Errno.ESLURM_ACCESS_DENIED)
+                writer.tell(call.request, self.context(caller), denied)
+                writer.refuse(call, denied)
             else:
                 special(call, caller)
             return

@@ -97,7 +97,7 @@ class Writer:
         durable: the newest sequence that is safe.
         spared: is told what was raised about one thing only; others of its kind go on.
         wrote: is told which user's request has added about how many bytes to the journal.
-        refused: is told of each change that a rule refuses.
+        decided: is told what a rule has made of each change.
         priority_of: what a waiting job's place in the queue is worth, for the record of its end.
     """
 
@@ -131,7 +131,7 @@ class Writer:
         self._on_bug = on_bug
         self.spared = spared
         self.wrote: Callable[[Caller, int], None] = _uncounted
-        self.refused: Callable[[Struct, Context, Reject], None] = _unnoticed
+        self.decided: Callable[[Struct, Context, Decision | Reject], None] = _unnoticed
         self.priority_of: Callable[[Job], int] = _unranked
         self._encode = encode
         self._waiting_queries = WaitingQueries(self, call_later) if call_later is not None else None
@@ -175,7 +175,7 @@ class Writer:
                 return
         outcome = rule(self.cluster, request, context)
         if isinstance(outcome, Reject):
-            self.refused(request, context, outcome)
+            self.tell(request, context, outcome)
             self.refuse(answer, outcome)
             return
         reply = outcome.reply
@@ -194,7 +194,15 @@ class Writer:
                     )
                 )
             self.wrote(context.caller, self.record_sized(events))
+        self.tell(request, context, outcome)
         self.when_durable(lambda: answer.reply(reply))
+
+    def tell(self, request: Struct, context: Context, outcome: Decision | Reject) -> None:
+        """Say what became of a change; nothing that this raises keeps the answer back."""
+        try:
+            self.decided(request, context, outcome)
+        except Exception as error:  # noqa: BLE001 - the state is sound, and the user gets an answer
+            self.spared(f"the line of {type(request).__name__}", error)
 
     def look(self, query: Query, answer: QueryAnswer) -> None:
         """Answer a query when all it saw is durable, or soon; the rows are taken now."""
@@ -369,8 +377,8 @@ def _unranked(job: Job) -> int:
     return 0
 
 
-def _unnoticed(request: Struct, context: Context, reject: Reject) -> None:
-    """Tell nobody of a refusal."""
+def _unnoticed(request: Struct, context: Context, outcome: Decision | Reject) -> None:
+    """Tell nobody of a change."""
 
 
 def _name(event: ev.AnyEvent) -> str:

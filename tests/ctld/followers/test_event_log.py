@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
 from pyslurm_ng.ctld.followers.event_log import EventLog
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import JobRequest, NodeAlloc
@@ -102,13 +100,11 @@ def test_changes_by_administrators_are_lines() -> None:
     site = Site()
     lines = LineLog(mark="error: ")
     log = EventLog(site.cluster, lines, LineLog(0))
-    main = site.cluster.partitions["main"]
     reservation = Reservation("maint", START_US, START_US + 1, (0,), users=("root",))
     drained = {"flags": int(NodeFlag.DRAIN), "reason": "disk"}
     changes: list[ev.AnyEvent] = [
         ev.NodeUpdated(START_US, (1,), drained),
         ev.NodeUpdated(START_US, (1,), {"weight": 5}),
-        ev.PartitionUpdated(START_US, replace(main, state="DOWN")),
         ev.ReservationCreated(START_US, reservation),
         ev.ReservationUpdated(START_US, reservation),
     ]
@@ -119,7 +115,6 @@ def test_changes_by_administrators_are_lines() -> None:
     assert lines.lines == [
         "update_node: node n2 reason set to: disk",
         "update_node: node n2 state set to DRAINED",
-        "update_part: partition main set to State=DOWN Nodes=n[1-4]",
         "sched: Created reservation=maint users=root nodes=n1",
         "sched: Updated reservation=maint users=root nodes=n1",
         f"_slurm_rpc_kill_job: REQUEST_KILL_JOB JobId={job.job_id} uid 1000",

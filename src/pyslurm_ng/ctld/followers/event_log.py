@@ -27,7 +27,7 @@ class Log(Protocol):
         """Every day's news."""
 
 
-_INFO = 3
+INFO_LEVEL = 3
 
 
 def _at_once(function: Callable[[], None]) -> None:
@@ -61,13 +61,14 @@ class EventLog:
 
     def applied(self, events: Sequence[ev.AnyEvent]) -> None:
         """Write the lines of events just applied."""
-        if max(self._log.level, self._scheduling.level) < _INFO:
+        if max(self._log.level, self._scheduling.level) < INFO_LEVEL:
             return
         for event in events:
             for line in _LINES.get(type(event), ()):
-                self._add(line(self._cluster, event))
+                self.say(line(self._cluster, event))
 
-    def _add(self, text: str) -> None:
+    def say(self, text: str) -> None:
+        """Write a line at the end of this turn; at once if it is of an error. "" is none."""
         if text.startswith("error: "):
             self._write()
             self._log.error(text.removeprefix("error: "))
@@ -186,18 +187,6 @@ def _updated(cluster: Cluster, event: ev.NodeUpdated) -> str:
     return f"update_node: node {_names(cluster, event.node_ids)} reason set to: {reason}"
 
 
-def _partition_updated(cluster: Cluster, event: ev.PartitionUpdated) -> str:
-    partition = event.partition
-    return (
-        f"update_part: partition {partition.name} set to State={partition.state} "
-        f"Nodes={_names(cluster, partition.node_ids)}"
-    )
-
-
-def _partition_deleted(cluster: Cluster, event: ev.PartitionDeleted) -> str:
-    return f"_slurm_rpc_delete_partition complete for {event.name}"
-
-
 def _reservation_set(cluster: Cluster, event: ev.ReservationCreated | ev.ReservationUpdated) -> str:
     reservation = event.reservation
     verb = "Created" if isinstance(event, ev.ReservationCreated) else "Updated"
@@ -225,8 +214,6 @@ _LINES: dict[type, tuple[Callable[..., str], ...]] = {
     ev.NodesSilent: (_silent,),
     ev.NodesReturned: (_returned,),
     ev.NodeUpdated: (_updated, _state_set),
-    ev.PartitionUpdated: (_partition_updated,),
-    ev.PartitionDeleted: (_partition_deleted,),
     ev.ReservationCreated: (_reservation_set,),
     ev.ReservationUpdated: (_reservation_set,),
     ev.ReservationDeleted: (_reservation_deleted,),
