@@ -120,7 +120,7 @@ class PlayedSite:
         clock: Any = self.clock
         log: Any = self.log
         self.gate = Gate(
-            writer, conf_of(f"{FOUR_NODES}JobSubmitPlugins=lua\n"), clock, log,
+            writer, self.site.soft, conf_of(f"{FOUR_NODES}JobSubmitPlugins=lua\n"), clock, log,
             lambda who: Context(self.site.conf, self.site.now_us, who),
             lambda call, who: self.passed.append((name_of(call), who)),
             lambda call, who, error: self.refused.append((name_of(call), repr(error))),

@@ -226,7 +226,7 @@ class ControllerParts:
         )
         service = self.service
         handlers = service.context, service.resume, service.fault
-        self.gate = Gate(self.writer, conf, self.loop, self._log, *handlers)
+        self.gate = Gate(self.writer, self.soft, conf, self.loop, self._log, *handlers)
         service.gate = self.gate
         listing = AssociationListing(self.writer, self.usage, self.fair_share, service)
         service.more["ShowAssociations"] = listing.handle

@@ -18,10 +18,13 @@ from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.values import option_int
 from pyslurm_ng.ctld.rules.context import Caller, Context
 from pyslurm_ng.ctld.site_policy.failures import Failures
+from pyslurm_ng.ctld.site_policy.job_rows import JobRows
+from pyslurm_ng.ctld.site_policy.lookups import Lookups
 from pyslurm_ng.ctld.site_policy.process import MEMORY_BYTES, Loop, ScriptProcess
 from pyslurm_ng.ctld.site_policy.waiting import Waiting
 from pyslurm_ng.ctld.site_policy.walks import SCRIPTED, Log, Passage, Walks
 from pyslurm_ng.ctld.site_policy.worker import Process, Worker
+from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.policy.messages import Begin, Verdict
 from pyslurm_ng.wire.query_messages import JobsChanged
@@ -51,6 +54,7 @@ class Gate:
     def __init__(
         self,
         writer: Writer,
+        soft: Soft,
         conf: SlurmConf,
         loop: Loop,
         log: Log,
@@ -71,7 +75,8 @@ class Gate:
         self._writer = writer
         self._loop = loop
         self._log = log
-        self._walks = Walks(writer.cluster, log, context)
+        self._job_rows = JobRows(writer.cluster, soft)
+        self._walks = Walks(writer.cluster, self._job_rows, log, context)
         self._waiting = Waiting()
         self._workers: list[Worker] = []
         self._ending: list[Worker] = []  # killed; a file system that hangs may keep them
@@ -90,6 +95,7 @@ class Gate:
         is_other = (begin, limit_s) != (self._begin, self._limit_s)
         self._begin, self._limit_s = begin, limit_s
         self._walks.names = conf.job_submit_plugins
+        self._job_rows.tracked = conf.tracked_tres()
         self._failures = Failures()
         if is_other and self._workers:
             passages = [passage for worker in self._workers for passage in worker.open]
@@ -151,7 +157,8 @@ class Gate:
             return
         try:
             start = partial(self._start_process, self._loop, self._begin, limit_s=self._limit_s)
-            worker = Worker(self, self._writer.cluster, self._loop, start)
+            lookups = Lookups(self._writer.cluster, self._job_rows)
+            worker = Worker(self, lookups, self._loop, start)
         except OSError as error:
             self._broke(f"cannot start the process of scripts: {error.strerror}")
         else:

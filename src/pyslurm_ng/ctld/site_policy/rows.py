@@ -1,20 +1,15 @@
-"""Partitions, jobs and reservations as scripts see them: plain maps with Slurm's names."""
+"""Partitions and reservations as scripts see them: plain maps with Slurm's names."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
+from collections.abc import Sequence
 
 from pyslurm_ng.base import hostlist
-from pyslurm_ng.base.numbers import NO_VAL, SECOND_US
+from pyslurm_ng.base.numbers import MINUTE_US, SECOND_US
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.job import Job
-from pyslurm_ng.model.kept_request import whole_request
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.policy.constants import MEM_PER_CPU
-from pyslurm_ng.policy.job_fields import FIELDS
 from pyslurm_ng.policy.messages import Row
 
 _STATES = {"UP": 3, "DOWN": 1, "DRAIN": 2, "INACTIVE": 0}
@@ -22,6 +17,18 @@ _SHARED_FORCE = 0x8000
 _DEFAULT, _HIDDEN, _NO_ROOT, _ROOT_ONLY, _REQ_RESV, _LLN, _EXCLUSIVE_USER = (
     1 << bit for bit in range(7)
 )
+
+# As 22.05 gives them to scripts; it does not know the flags that are missing here.
+_RESERVATION_FLAGS = {
+    word: 1 << bit
+    for word, bit in (
+        ("MAINT", 0), ("DAILY", 2), ("WEEKLY", 4), ("IGNORE_JOBS", 6), ("ANY_NODES", 8),
+        ("STATIC", 10), ("PART_NODES", 12), ("OVERLAP", 14), ("SPEC_NODES", 15),
+        ("FIRST_CORES", 16), ("TIME_FLOAT", 17), ("REPLACE", 18), ("PURGE_COMP", 20),
+        ("WEEKDAY", 21), ("WEEKEND", 23), ("FLEX", 25), ("NO_HOLD_JOBS_AFTER_END", 29),
+        ("REPLACE_DOWN", 30), ("MAGNETIC", 32), ("HOURLY", 35),
+    )
+}  # fmt: skip
 
 
 def partition_row(cluster: Cluster, partition: Partition) -> Row:
@@ -60,7 +67,7 @@ def partition_row(cluster: Cluster, partition: Partition) -> Row:
         "max_time": partition.max_time_min,
         "min_nodes": partition.min_nodes,
         "min_nodes_orig": partition.min_nodes,
-        "nodes": partition.nodes_text or hostlist.fold([node.spec.name for node in nodes]),
+        "nodes": _names(cluster, partition.node_ids),
         "priority_job_factor": partition.priority_job_factor,
         "priority_tier": partition.priority_tier,
         "qos": partition.qos or None,
@@ -68,6 +75,10 @@ def partition_row(cluster: Cluster, partition: Partition) -> Row:
         "total_cpus": sum(node.spec.cpus for node in nodes),
         "total_nodes": len(nodes),
     }
+
+
+def _names(cluster: Cluster, node_ids: Sequence[int]) -> str | None:
+    return hostlist.fold([node.spec.name for node in cluster.nodes_of(node_ids)]) or None
 
 
 def _list(names: tuple[str, ...]) -> str | None:
@@ -86,43 +97,7 @@ def _share(partition: Partition) -> int:
     return share | _SHARED_FORCE if word == "FORCE" else share
 
 
-def job_row(job: Job) -> Row:
-    """Return what scripts see of a job in a listing."""
-    return {
-        "job_id": job.job_id,
-        "array_job_id": job.array_job_id,
-        "array_task_id": job.array_task_id,
-        "name": job.request.name,
-        "user_id": job.uid,
-        "user_name": job.user_name,
-        "group_id": job.gid,
-        "account": job.account or None,
-        "partition": job.partition,
-        "qos": job.qos or None,
-        "wckey": job.request.wckey or None,
-        "job_state": job.state | job.flags,
-        "time_limit": job.time_limit_min,
-        "priority": job.priority,
-        "comment": job.comment or None,
-        "admin_comment": job.admin_comment or None,
-        "reservation": job.reservation or job.request.reservation or None,
-        "submit_time": job.submit_us // SECOND_US,
-        "start_time": job.start_us // SECOND_US,
-        "end_time": job.end_us // SECOND_US,
-        "num_tasks": job.request.ntasks or NO_VAL,
-        "total_nodes": len(job.nodes),
-        "total_cpus": sum(alloc.charged_cpus for alloc in job.nodes),
-    }
-
-
-def job_record(job: Job) -> Row:
-    """Return a whole job, for a change of it: what was asked for, and what became of it."""
-    request: dict[str, Any] = msgspec.to_builtins(whole_request(job.request))
-    asked = {name: field.read(request) for name, field in FIELDS.items()}
-    return {**asked, **job_row(job)}
-
-
-def reservation_row(reservation: Reservation) -> Row:
+def reservation_row(cluster: Cluster, reservation: Reservation) -> Row:
     """Return one reservation."""
     return {
         "name": reservation.name,
@@ -131,11 +106,13 @@ def reservation_row(reservation: Reservation) -> Row:
         "comment": reservation.comment or None,
         "end_time": reservation.end_us // SECOND_US,
         "features": reservation.features or None,
-        "flags": ",".join(reservation.flags),
-        "full_nodes": int(not reservation.core_masks),
+        "duration": (reservation.end_us - reservation.start_us) // MINUTE_US,
+        "flags": sum(_RESERVATION_FLAGS.get(word, 0) for word in reservation.flags),
+        "full_nodes": not reservation.core_masks,
         "groups": _list(reservation.groups),
         "licenses": reservation.licenses or None,
         "node_cnt": len(reservation.node_ids),
+        "node_list": _names(cluster, reservation.node_ids),
         "partition": reservation.partition or None,
         "qos": _list(reservation.qos),
         "start_time": reservation.start_us // SECOND_US,

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pyslurm_ng.base.errors import Errno, Reject, error_text
-from pyslurm_ng.base.numbers import INFINITE
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL
 from pyslurm_ng.ctld.job_filter import JobFinder
 from pyslurm_ng.ctld.rules.context import Caller, Context
 from pyslurm_ng.ctld.rules.permission import may_change
@@ -18,7 +18,8 @@ from pyslurm_ng.ctld.rules.submission import plugins
 from pyslurm_ng.ctld.rules.submission.account import with_own_priority
 from pyslurm_ng.ctld.rules.submission.place import hidden_partitions
 from pyslurm_ng.ctld.rules.submission.submit import refused_rights
-from pyslurm_ng.ctld.site_policy import changes, rows
+from pyslurm_ng.ctld.site_policy import changes
+from pyslurm_ng.ctld.site_policy.job_rows import JobRows
 from pyslurm_ng.daemon.log import INFO
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job, JobRequest
@@ -97,9 +98,16 @@ class Walks:
         names: JobSubmitPlugins in order.
     """
 
-    def __init__(self, cluster: Cluster, log: Log, context: Callable[[Caller], Context]) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        job_rows: JobRows,
+        log: Log,
+        context: Callable[[Caller], Context],
+    ) -> None:
         self.names: tuple[str, ...] = ()
         self._cluster = cluster
+        self._job_rows = job_rows
         self._log = log
         self._context = context
         self._number = 0
@@ -122,7 +130,9 @@ class Walks:
         parts: list[JobRequest] = [message.request, *getattr(message, "components", ())]
         for index, part in enumerate(parts):
             prefix = f"{index}: " if len(parts) > 1 else ""
-            outcome = yield from self._part(passage, prefix, part, environment, script)
+            offset = index if len(parts) > 1 else NO_VAL
+            known = {"het_job_offset": offset, "pack_job_offset": offset}
+            outcome = yield from self._part(passage, prefix, part, environment, script, known)
             if isinstance(outcome, Reject):
                 return outcome
             parts[index], environment, script = outcome
@@ -152,7 +162,13 @@ class Walks:
         return replace(message, jobs=jobs)
 
     def _part(
-        self, passage: Passage, prefix: str, part: JobRequest, environment: bytes, script: bytes
+        self,
+        passage: Passage,
+        prefix: str,
+        part: JobRequest,
+        environment: bytes,
+        script: bytes,
+        known: Row | None = None,
     ) -> Generator[Question, Verdict, tuple[JobRequest, bytes, bytes] | Reject]:
         """Ask about one job; return what the scripts make of it."""
         refusal = refused_rights(part, self._context(passage.caller))
@@ -170,7 +186,7 @@ class Walks:
                 name,
                 part,
                 passage.caller,
-                self._known(passage.caller),
+                {**self._known(passage.caller), **(known or {})},
                 environment=environment,
                 script=script,
             )
@@ -274,7 +290,7 @@ class Walks:
         self, name: str, request: dict[str, Any], job: Job, caller: Caller
     ) -> Question:
         known: Row = {"user_id": job.uid, "user_name": job.user_name, "job_id": job.job_id}
-        return self._question(name, request, caller, known, record=rows.job_record(job))
+        return self._question(name, request, caller, known, record=self._job_rows.record(job))
 
     def _named_jobs(
         self, message: UpdateJob | HoldJobs, caller: Caller

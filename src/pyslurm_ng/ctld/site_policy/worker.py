@@ -12,7 +12,6 @@ from msgspec import Struct
 from pyslurm_ng.ctld.site_policy.lookups import Lookups
 from pyslurm_ng.ctld.site_policy.process import Loop, Timer
 from pyslurm_ng.ctld.site_policy.walks import Passage
-from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.policy.messages import AskRows, Question, Rows, Verdict
 
 IDLE_S = 60.0
@@ -62,7 +61,7 @@ class Worker:
     """
 
     def __init__(
-        self, told: Told, cluster: Cluster, loop: Loop, start: Callable[..., Process]
+        self, told: Told, lookups: Lookups, loop: Loop, start: Callable[..., Process]
     ) -> None:
         """Start the process.
 
@@ -77,7 +76,7 @@ class Worker:
         self.is_slow = self.is_last = False
         self._told = told
         self._loop = loop
-        self._lookups = Lookups(cluster)
+        self._lookups = lookups
         self._idle: Timer | None = None
         self._process = start(
             rows=self._rows,
