@@ -347,7 +347,9 @@ def _step(
         state=JobState.RUNNING,
         start_us=now_us,
         time_limit_min=message.time_limit_min,
-        distribution=_shown_distribution(need, step_place),
+        distribution=need.distribution.text(
+            sum(map(len, step_place.tasks)), len(step_place.allocs)
+        ),
         srun_host=message.srun_host,
         srun_pid=message.srun_pid,
         srun_port=message.srun_port,
@@ -365,16 +367,6 @@ def _step(
         container_id=message.container_id,
         ports=ports,
     )
-
-
-def _shown_distribution(need: StepNeed, step_place: StepPlace) -> str:
-    """Return the word for the layout; cyclic by default only for a count of tasks asked for."""
-    tasks = (
-        sum(len(task_ids) for task_ids in step_place.tasks)
-        if need.ntasks
-        else len(step_place.allocs) + 1
-    )
-    return need.distribution.text(tasks, len(step_place.allocs))
 
 
 def _granted(

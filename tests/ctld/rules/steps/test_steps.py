@@ -53,6 +53,17 @@ def test_plain_step_takes_all_nodes_and_cpus() -> None:
     assert (reply.step_id, job.next_step_id) == (0, 1)
 
 
+@pytest.mark.parametrize(("fields", "word"), [
+    ({}, "cyclic"), ({"nodes_min": 1, "nodes_max": 1}, "cyclic"),
+    ({"ntasks": 2, "nodes_min": 2, "nodes_max": 2}, "cyclic"), ({"ntasks": 3}, "block"),
+])  # fmt: skip
+def test_the_default_layout_follows_the_counts(fields: dict[str, int], word: str) -> None:
+    """SLURM_DISTRIBUTION is block for more tasks than nodes, wherever the count comes from."""
+    cluster = cluster_of()
+    job = running(cluster, nodes_min=2, nodes_max=2, ntasks=4)
+    assert granted(cluster, job, **fields).distribution == word
+
+
 def test_second_step_waits_for_the_first() -> None:
     """Without --overlap or --exact a node serves one step at a time."""
     cluster = cluster_of()
