@@ -598,6 +598,18 @@ def test_all_standard_error_is_asked_for_beside_a_file_of_the_output() -> None:
     assert fields == {"std_out": "/dev/null", "std_err": "all"}
 
 
+@pytest.mark.parametrize("output", ["%t.out", "none"])
+def test_a_file_of_errors_here_is_kept_from_files_of_the_output(
+    output: str, tmp_path: Path
+) -> None:
+    """`-o FILE.%t -e FILE`: the nodes wrote standard error into the files of the output."""
+    options = Options("srun")
+    options.request |= {"std_out": output, "std_err": str(tmp_path / "err"), "work_dir": "/tmp"}
+    streams = StepIo(Sink(1), Sink(2))
+    assert Routes(options, {}, 1, (0, 0)).open(streams)["std_err"] == "all"
+    os.close(streams.err.descriptor)
+
+
 @pytest.mark.parametrize("word", ["all", "ALL", "All"])
 def test_all_is_a_word_in_any_case(word: str) -> None:
     """As `none` is, and as both are in Slurm: no file of this name is made."""

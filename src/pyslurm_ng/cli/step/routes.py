@@ -79,8 +79,8 @@ class Routes:
 
         field = "std_out" if which == "stdout" else "std_err"
         if text.lower() in ("", "all"):
-            if text and self._std.get("std_out"):
-                self._std[field] = "all"  # without it standard error would go with the output
+            if text:
+                self._part_from_output(field)
             return -1, sink
         if text.isdecimal() and int(text) < self._count:
             self._std[f"{which}_task"] = int(text)
@@ -91,7 +91,13 @@ class Routes:
         if is_per_node(text):
             self._std[field] = self._absolute(text)
             return -1, sink
+        self._part_from_output(field)
         return -1, _opened(which, lambda: self._file(self._expanded(text, self._granted)))
+
+    def _part_from_output(self, field: str) -> None:
+        """Have a stream sent here; standard error would go where nodes put the output."""
+        if self._std.get("std_out"):
+            self._std[field] = "all"
 
     def _file(self, path: str) -> Sink:
         """Return a file opened for both streams if both name it; components append to theirs."""
