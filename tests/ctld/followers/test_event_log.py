@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from pyslurm_ng.ctld.followers.event_log import EventLog
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import JobRequest, NodeAlloc
 from pyslurm_ng.model.reservation import Reservation
-from pyslurm_ng.model.states import JobState, NodeFlag
+from pyslurm_ng.model.states import JobFlag, JobState, NodeFlag
 from tests.model.clusters import START_US, cluster_of, submit
 from tests.world.logs import LineLog
 from tests.world.site import Site
@@ -37,6 +39,32 @@ def test_a_killed_script_names_its_signal_and_a_time_limit_its_state() -> None:
     assert lines_of(killed, late) == [
         "_job_complete: JobId=1 WTERMSIG 9",
         "_job_complete: JobId=1 TIMEOUT",
+    ]
+
+
+def test_jobs_that_are_preempted_name_the_job_that_they_make_room_for() -> None:
+    """Slurm's words; a job that leaves anyway is not preempted."""
+    cluster = cluster_of()
+    ids = [submit(cluster, JobRequest()) for _ in range(5)]
+    killed, requeued, warned, leaving, preemptor = ids
+    for job_id, fields in (
+        (killed, {"preempt_us": START_US}),
+        (requeued, {"preempt_us": START_US, "flags": JobFlag.REQUEUED}),
+        (warned, {"preempt_us": START_US, "preempt_mode": "REQUEUE"}),
+    ):
+        cluster.jobs[job_id] = replace(cluster.jobs[job_id], **fields)
+    claim = ev.JobUpdated(START_US, preemptor, {"claim_victims": tuple(ids[:4]), "claim": ()})
+    suspended = ev.JobUpdated(START_US, leaving, {"suspended_by": preemptor})
+    lines = LineLog(3, "error: ")
+    EventLog(cluster, lines, LineLog(0)).applied([claim, suspended])
+    assert lines.lines == [
+        f"preempted JobId={victim} has been {how} to reclaim resources for JobId={preemptor}"
+        for victim, how in (
+            (killed, "killed"),
+            (requeued, "requeued"),
+            (warned, "requeued"),
+            (leaving, "suspended"),
+        )
     ]
 
 

@@ -10,7 +10,7 @@ from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.base.state_names import node_state_words
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, node_state
-from pyslurm_ng.model.states import JobState
+from pyslurm_ng.model.states import JobFlag, JobState
 
 
 class Log(Protocol):
@@ -65,7 +65,8 @@ class EventLog:
             return
         for event in events:
             for line in _LINES.get(type(event), ()):
-                self.say(line(self._cluster, event))
+                for text in line(self._cluster, event).splitlines():
+                    self.say(text)
 
     def say(self, text: str) -> None:
         """Write a line at the end of this turn; at once if it is of an error. "" is none."""
@@ -134,6 +135,29 @@ def _ended(cluster: Cluster, event: ev.JobEnded) -> str:
 
 def _requeued(cluster: Cluster, event: ev.JobRequeued) -> str:
     return f"Requeuing JobId={event.job_id}, restart {event.attempt}"
+
+
+def _preempted(cluster: Cluster, event: ev.JobUpdated) -> str:
+    """Return a line for each job that makes room, in the words that Slurm's logs have for it."""
+    preemptor = event.fields.get("suspended_by", 0)
+    if isinstance(preemptor, int) and preemptor > 0:
+        return _made_room(event.job_id, "suspended", preemptor)
+    victim_ids = event.fields.get("claim_victims", ())
+    assert isinstance(victim_ids, (tuple, list))
+    lines = []
+    for victim_id in victim_ids:
+        victim = cluster.jobs.get(victim_id)
+        if victim is None or victim.preempt_us != event.time_us:
+            continue  # it leaves anyway
+        again = victim.preempt_mode == "REQUEUE" or victim.flags & JobFlag.REQUEUED
+        lines.append(_made_room(victim_id, "requeued" if again else "killed", event.job_id))
+    return "\n".join(lines)
+
+
+def _made_room(victim_id: int, how: str, preemptor_id: int) -> str:
+    return (
+        f"preempted JobId={victim_id} has been {how} to reclaim resources for JobId={preemptor_id}"
+    )
 
 
 def _lost_runs(cluster: Cluster, event: ev.LostRunsChanged) -> str:
@@ -208,6 +232,7 @@ _LINES: dict[type, tuple[Callable[..., str], ...]] = {
     ev.JobAllocated: (_allocated,),
     ev.JobCompleting: (_cancelled, _completing),
     ev.JobEnded: (_cancelled, _ended),
+    ev.JobUpdated: (_preempted,),
     ev.JobRequeued: (_requeued,),
     ev.LostRunsChanged: (_lost_runs,),
     ev.NodesDown: (_down,),
