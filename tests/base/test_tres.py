@@ -92,6 +92,12 @@ def test_billing_weights_are_exact() -> None:
             parse_weights(text)
 
 
+def test_a_billing_weight_for_each_kib_is_one_for_each_mib() -> None:
+    """So does Slurm 22.05, and a configuration with it starts."""
+    (mem,) = parse_weights("Mem=2K")
+    assert mem.of(10) == 20_000_000
+
+
 def test_billing_weights_may_be_negative() -> None:
     """What a site wants to be used makes a job cheaper."""
     cpu, mem = parse_weights("CPU=-1.5,Mem=+2G")

@@ -336,8 +336,9 @@ def parse_weights(text: str) -> tuple[TresWeight, ...]:
             raise TresError(f"{word}: expected TRES=weight")
         name = tres_name(name_text)
         per = 1
-        if name in _MEMORY_TRES and number[-1:].upper() in ("M", "G", "T", "P"):
-            per = 1024 ** "MGTP".index(number[-1].upper())
+        if name in _MEMORY_TRES and number[-1:].upper() in ("K", "M", "G", "T", "P"):
+            # Memory is counted in MiB: as in Slurm 22.05, K is no smaller unit.
+            per = 1024 ** max(0, "KMGTP".index(number[-1].upper()) - 1)
             number = number[:-1]
         sign = -1 if number[:1] == "-" else 1
         unsigned = number[1:] if number[:1] in ("-", "+") else number
