@@ -101,6 +101,22 @@ def test_what_a_job_gets_that_asks_for_nothing(
     assert getattr(sizes, field) == value
 
 
+@pytest.mark.parametrize(
+    ("cluster_line", "line"),
+    [
+        ("DefMemPerCPU=100", "DefMemPerGPU=700"),
+        ("DefMemPerGPU=700", "DefMemPerCPU=100"),
+        ("", "DefMemPerCPU=100 DefMemPerGPU=700"),
+    ],
+)
+def test_memory_of_gpus_is_beside_that_of_other_jobs(cluster_line: str, line: str) -> None:
+    """As in Slurm 22.05: a job without GPUs keeps the default of CPUs, whoever names which."""
+    text = f"{cluster_line}\n{MORE} {line}\n"
+    partition = cluster_of(conf_of(FOUR_NODES + text)).partitions["x"]
+    assert job_sizes(JobRequest(), partition).mem_per_cpu_mib == 100
+    assert job_sizes(JobRequest(gpus="1"), partition).mem_per_gpu_mib == 700
+
+
 def test_priority_job_factor_is_a_share_of_the_largest() -> None:
     """PriorityJobFactor=10 of a partition against the usual 1, with PriorityWeightPartition."""
     rules = rules_of("PriorityWeightPartition=1000")

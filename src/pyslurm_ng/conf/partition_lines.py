@@ -23,7 +23,8 @@ PARTITION_TABLE = Table(
         "PriorityFactor": "PriorityJobFactor",
     },
 )
-_DEF_MEM = ("def_mem_per_cpu", "def_mem_per_gpu", "def_mem_per_node")
+_DEF_MEM = ("def_mem_per_cpu", "def_mem_per_node")
+_FOR_GPUS = (("def_mem_per_gpu",), ("def_cpu_per_gpu",))
 _MAX_MEM = ("max_mem_per_cpu", "max_mem_per_node")
 
 
@@ -137,16 +138,14 @@ def _fill(line_values: dict[str, Any], parameters: dict[str, Any]) -> dict[str, 
     """Return every attribute of a partition, from its line, its defaults, or the cluster."""
     values = {**PARTITION_TABLE.defaults(), **line_values}
     inherited: tuple[str, ...] = ()
-    # A partition that sets one kind of memory default or limit replaces the cluster's other kinds.
-    for group in (_DEF_MEM, _MAX_MEM):
+    # A partition that sets one kind of memory default or limit replaces the cluster's other kind;
+    # what comes with GPUs is for jobs that have some, beside it.
+    for group in (_DEF_MEM, _MAX_MEM, *_FOR_GPUS):
         is_own = any(values[name] != NO_VAL for name in group)
         inherited += () if is_own else group
         for name in group:
             if values[name] == NO_VAL:
                 values[name] = 0 if is_own else parameters[name]
-    if values["def_cpu_per_gpu"] == NO_VAL:
-        values["def_cpu_per_gpu"] = parameters["def_cpu_per_gpu"]
-        inherited += ("def_cpu_per_gpu",)
     values["inherited"] = inherited
     if "disable_root_jobs" not in line_values:
         values["disable_root_jobs"] = parameters["disable_root_jobs"]

@@ -19,11 +19,13 @@ MODEL_FIELDS = {
     "max_mem_per_cpu": "max_mem_per_cpu_mib",
     "max_mem_per_node": "max_mem_per_node_mib",
 }
-# A partition has one default and one limit of memory: a new one replaces all of its group.
+# A partition has one default of memory, beside that of GPUs, and one limit: a new one replaces all
+# of its group.
 MEMORY_GROUPS = (
-    ("def_mem_per_cpu_mib", "def_mem_per_node_mib", "def_mem_per_gpu_mib"),
+    ("def_mem_per_cpu_mib", "def_mem_per_node_mib"),
     ("max_mem_per_cpu_mib", "max_mem_per_node_mib"),
 )
+MEMORY_FIELDS = frozenset((*MEMORY_GROUPS[0], *MEMORY_GROUPS[1], "def_mem_per_gpu_mib"))
 
 
 def cluster_values(conf: SlurmConf) -> dict[str, int]:

@@ -13,6 +13,7 @@ from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.tables.keys import PARTITION
 from pyslurm_ng.conf.values import BadValue, convert
 from pyslurm_ng.ctld.rules.cluster_values import (
+    MEMORY_FIELDS,
     MEMORY_GROUPS,
     MODEL_FIELDS,
     with_cluster_values,
@@ -136,11 +137,11 @@ def _take(fields: dict[str, Any], attribute: str, value: Any) -> None:
     elif attribute in ("exclusive_user", "exclusive_topo"):
         fields["exclusive"] = attribute.partition("_")[2].upper() if value else "NO"
         return
+    if name in MEMORY_FIELDS and value in (NO_VAL, INFINITE):
+        value = 0
     for group in MEMORY_GROUPS:
-        # The end of the GPUs' default, as by JobDefaults=, is no new default.
-        if name in group and (value or name != "def_mem_per_gpu_mib"):
+        if name in group:
             fields |= dict.fromkeys(group, 0)
-            value = 0 if value in (NO_VAL, INFINITE) else value
     fields[name] = value
 
 
