@@ -35,10 +35,21 @@ class JobSizes(Struct, frozen=True):
     # `cpus_per_task` includes them, and this is 0.
     cpus_per_gpu: int = 0
 
-    @property
-    def mem_of_node_mib(self) -> int:
-        """The least memory that a node must give, as far as that is a number."""
-        return self.mem_per_node_mib or self.mem_per_cpu_mib * self.cpus_per_task
+
+def mem_of_node_mib(request: JobRequest, sizes: JobSizes) -> int:
+    """Return the most memory that one node is known to give, as far as that is a number.
+
+    Memory of CPUs counts those of one task, of the tasks on each node (--ntasks-per-node), or of
+    an equal share on the most nodes that are allowed.
+    """
+    if sizes.mem_per_node_mib or not sizes.mem_per_cpu_mib:
+        return sizes.mem_per_node_mib
+    if request.flags & REQ_OVERCOMMIT:
+        return sizes.mem_per_cpu_mib
+    tasks = max(
+        min(request.ntasks_per_node, sizes.tasks), -(-sizes.tasks // max(1, sizes.nodes_max))
+    )
+    return sizes.mem_per_cpu_mib * sizes.cpus_per_task * max(1, tasks)
 
 
 def total(text: str) -> int:

@@ -24,7 +24,7 @@ from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.license_server import license_counts
 from pyslurm_ng.model.node import schedulable_mem_mib
 from pyslurm_ng.model.partition import Partition, opened, opens
-from pyslurm_ng.model.sizes import job_sizes
+from pyslurm_ng.model.sizes import job_sizes, mem_of_node_mib
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.frame.job_records import NO_END_US, Waiting
 from pyslurm_ng.sched.frame.plan import Wait
@@ -432,7 +432,7 @@ def _over_memory(snapshot: Snapshot, job: Waiting, partition: Partition, need: N
     if not most_mib:
         return None
     sizes = job_sizes(job.request, partition)
-    asked_mib = sizes.mem_of_node_mib
+    asked_mib = mem_of_node_mib(job.request, sizes)
     if need.mem_whole_node or (sizes.mem_whole_node and job.request.flags & REQ_MEM_SET):
         specs = (snapshot.specs[node_id] for node_id in partition.node_ids)
         asked_mib = min((schedulable_mem_mib(spec) for spec in specs if spec), default=0)

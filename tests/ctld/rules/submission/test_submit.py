@@ -129,6 +129,14 @@ def test_memory_per_node_beyond_the_limit_takes_more_cpus(
         ({"flags": REQ_MEM_SET}, Errno.ESLURM_INVALID_TASK_MEMORY),
         ({"mem_per_node_mib": 3000}, Errno.ESLURM_INVALID_TASK_MEMORY),
         ({"mem_per_cpu_mib": 1500, "cpus_per_task": 2}, Errno.ESLURM_INVALID_TASK_MEMORY),
+        (
+            {"mem_per_cpu_mib": 700, "ntasks": 3, "nodes_min": 1, "nodes_max": 1},
+            Errno.ESLURM_INVALID_TASK_MEMORY,
+        ),
+        (
+            {"mem_per_cpu_mib": 700, "ntasks": 3, "ntasks_per_node": 3},
+            Errno.ESLURM_INVALID_TASK_MEMORY,
+        ),
     ],
 )
 def test_memory_over_the_partitions_is_refused_where_limits_are_enforced(
@@ -137,10 +145,12 @@ def test_memory_over_the_partitions_is_refused_where_limits_are_enforced(
     """MaxMemPerNode.
 
     A job that gets all memory of a node, because there is no default, asks for too much, too.
+    Memory of CPUs counts the tasks that one node must have, as in Slurm 22.05.
     """
     lean = "PartitionName=lean Nodes=n[1-4] MaxMemPerNode=2000\nEnforcePartLimits=ALL"
     assert Site(lean).refused(partition="lean", **fields) == code
     assert Site(lean).job(partition="lean", mem_per_cpu_mib=1000, cpus_per_task=2)
+    assert Site(lean).job(partition="lean", mem_per_cpu_mib=700, ntasks=3)
 
 
 def test_partitions_are_kept_in_order_of_their_tiers() -> None:

@@ -27,7 +27,14 @@ from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.license_server import is_remote, license_counts
 from pyslurm_ng.model.node import is_part
 from pyslurm_ng.model.partition import Partition, opened
-from pyslurm_ng.model.sizes import job_sizes, memory_amounts, node_sizes, total, wants_gpus
+from pyslurm_ng.model.sizes import (
+    job_sizes,
+    mem_of_node_mib,
+    memory_amounts,
+    node_sizes,
+    total,
+    wants_gpus,
+)
 from pyslurm_ng.sched.cons_tres.layout import LayoutError, parse_distribution
 from pyslurm_ng.sched.demand.demand import limit_in
 from pyslurm_ng.sched.frame.answers import answers
@@ -475,7 +482,7 @@ def _check_memory(
     if not most:
         return None
     sizes = job_sizes(request, partition)
-    if sizes.mem_of_node_mib > most:
+    if mem_of_node_mib(request, sizes) > most:
         return Reject(Errno.ESLURM_INVALID_TASK_MEMORY)
     if not sizes.mem_whole_node or least_mem_mib(cluster, partition) <= most:
         return None
