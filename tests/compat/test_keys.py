@@ -188,8 +188,10 @@ def test_first_and_max_job_id() -> None:
 
 
 def test_disable_root_jobs_and_job_requeue() -> None:
-    """DisableRootJobs=YES and JobRequeue=0 of the whole cluster."""
-    assert Site("DisableRootJobs=YES").refused(ROOT) == Errno.ESLURM_USER_ID_MISSING
+    """DisableRootJobs=YES and JobRequeue=0 of the whole cluster; a partition may say otherwise."""
+    room = Site(f"DisableRootJobs=YES\n{MORE} DisableRootJobs=NO DefMemPerCPU=1")
+    assert room.refused(ROOT) == Errno.ESLURM_USER_ID_MISSING
+    assert room.job(ROOT, partition="x").partition == "x"
     assert Site("JobRequeue=0").job().requeue is False
     assert Site("").job(ROOT).requeue is True
 

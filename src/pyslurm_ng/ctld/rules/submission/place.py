@@ -424,12 +424,11 @@ def hidden_partitions(cluster: Cluster, caller: Caller) -> tuple[str, ...]:
 def check_access(partition: Partition, request: JobRequest, context: Context) -> Reject | None:
     """Return why a user may not submit to a partition."""
     caller = context.caller
-    if partition.state in ("DRAIN", "INACTIVE"):
+    if partition.state in _CLOSED:
         return Reject(Errno.ESLURM_PARTITION_NOT_AVAIL)
     if partition.root_only and caller.uid != 0:
         return Reject(Errno.ESLURM_ACCESS_DENIED)
-    no_root = partition.disable_root_jobs or context.conf.disable_root_jobs
-    if caller.uid == 0 and no_root:
+    if caller.uid == 0 and partition.disable_root_jobs:
         return Reject(Errno.ESLURM_USER_ID_MISSING)
     if partition.req_resv and not request.reservation:
         return Reject(Errno.ESLURM_ACCESS_DENIED)

@@ -58,7 +58,12 @@ def update_partition(
             return Reject(Errno.ESLURM_INVALID_PARTITION_NAME)
         if not request.name or "," in request.name or request.name.upper() == "DEFAULT":
             return Reject(Errno.ESLURM_INVALID_PARTITION_NAME)
-        current = Partition(name=request.name, min_nodes=1, billing_rule=billing_rule(context.conf))
+        current = Partition(
+            name=request.name,
+            min_nodes=1,
+            billing_rule=billing_rule(context.conf),
+            disable_root_jobs=context.conf.disable_root_jobs,
+        )
         current = with_cluster_values(current, context.conf, tuple(MODEL_FIELDS.values()))
     elif current is None:
         return Reject(Errno.ESLURM_INVALID_PARTITION_NAME)
