@@ -129,16 +129,14 @@ NODE = Keys(
 
 PARTITION = Keys(
     same=named("""
-        PartitionName AllocNodes AllowAccounts AllowGroups AllowQos CpuBind Default DefaultTime
-        DefCpuPerGPU DefMemPerCPU DefMemPerGPU DefMemPerNode DenyAccounts DenyQos DisableRootJobs
-        Exclusive ExclusiveUser ExclusiveTopo GraceTime Hidden LLN MaxCPUsPerNode MaxCPUsPerSocket
-        MaxMemPerCPU MaxMemPerNode MaxNodes MaxTime MinNodes Nodes OverSubscribe OverTimeLimit
-        PowerDownOnIdle PreemptMode PriorityJobFactor PriorityTier QOS ReqResv ResumeTimeout
-        RootOnly SelectTypeParameters State SuspendTime SuspendTimeout Topology TRESBillingWeights
-    """),
-    accepted={
-        "Alternate": "jobs for a partition that is down wait for it",
-    },
+        PartitionName AllocNodes AllowAccounts AllowGroups AllowQos Alternate CpuBind Default
+        DefaultTime DefCpuPerGPU DefMemPerCPU DefMemPerGPU DefMemPerNode DenyAccounts DenyQos
+        DisableRootJobs Exclusive ExclusiveUser ExclusiveTopo GraceTime Hidden LLN MaxCPUsPerNode
+        MaxCPUsPerSocket MaxMemPerCPU MaxMemPerNode MaxNodes MaxTime MinNodes Nodes OverSubscribe
+        OverTimeLimit PowerDownOnIdle PreemptMode PriorityJobFactor PriorityTier QOS ReqResv
+        ResumeTimeout RootOnly SelectTypeParameters State SuspendTime SuspendTimeout Topology
+        TRESBillingWeights
+    """)
 )
 
 NODE_SET = Keys(same=named("NodeSet Feature Nodes"))

@@ -159,6 +159,29 @@ def test_partitions_are_kept_in_order_of_their_tiers() -> None:
     assert room.job(partition="main,low,high").partition == "high,main,low"
 
 
+@pytest.mark.parametrize(
+    ("asked", "kept"), [("away", "main"), ("next", "main"), ("next,away,quick", "main,quick")]
+)
+def test_an_alternate_takes_the_jobs_of_a_closed_partition(asked: str, kept: str) -> None:
+    """As in Slurm 22.05, also where it is closed itself and names another; DOWN ones wait."""
+    room = Site(
+        "PartitionName=away Nodes=n[1-4] State=DRAIN Alternate=main\n"
+        "PartitionName=next Nodes=n[1-4] State=INACTIVE Alternate=away\n"
+        "PartitionName=quick Nodes=n[1-4]\n"
+        "PartitionName=down Nodes=n[1-4] State=DOWN Alternate=main"
+    )
+    assert room.job(partition=asked).partition == kept
+    assert room.job(partition="down").partition == "down"
+
+
+def test_alternates_in_a_circle_refuse() -> None:
+    room = Site(
+        "PartitionName=a Nodes=n[1-4] State=DRAIN Alternate=b\n"
+        "PartitionName=b Nodes=n[1-4] State=INACTIVE Alternate=a"
+    )
+    assert room.refused(partition="a") == Errno.ESLURM_PARTITION_NOT_AVAIL
+
+
 def test_partitions_out_of_service_are_no_limit() -> None:
     """EnforcePartLimits=ALL: the job goes to the others."""
     room = Site("PartitionName=away Nodes=n[1-4] State=DRAIN DefaultTime=10\nEnforcePartLimits=ALL")

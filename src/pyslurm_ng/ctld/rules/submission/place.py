@@ -48,6 +48,8 @@ _MOST_CPUS = 65535
 """Of one task; MaxMemPerCPU makes more CPUs of more memory."""
 _MOST_KINDS = 64
 """Of generic resources and their types that one job names; each is looked at on each node."""
+_CLOSED = ("DRAIN", "INACTIVE")
+"""States of partitions that take no new jobs."""
 _MAX_SWITCH_WAIT_S = 300
 _MAX_COUNT = 1 << 22  # tasks or nodes beyond it fit no cluster and no record
 _LICENSE_NAME = re.compile(r"[^,|:=]+(?=[,|:=]|$)")
@@ -85,15 +87,31 @@ def _partitions(cluster: Cluster, request: JobRequest) -> tuple[Partition, ...] 
         default = cluster.default_partition()
         if default is None:
             return Reject(Errno.ESLURM_DEFAULT_PARTITION_NOT_SET)
-        return (default,)
+        return (in_use(cluster, default),)
     partitions: dict[str, Partition] = {}
     for name in [*filter(None, request.partition.split(","))] or ["(null)"]:
         partition = cluster.partitions.get(name)
         if partition is None:
             detail = f"invalid partition specified: {name}"
             return Reject(Errno.ESLURM_INVALID_PARTITION_NAME, detail)
-        partitions[name] = partition
+        partition = in_use(cluster, partition)
+        partitions[partition.name] = partition
     return tuple(partitions.values())
+
+
+def in_use(cluster: Cluster, partition: Partition) -> Partition:
+    """Return a partition, or where it takes no jobs the one that its Alternate leads to.
+
+    Where all of them take none it is the partition itself, for the refusal to name.
+    """
+    passed: set[str] = set()
+    current: Partition | None = partition
+    while current is not None and current.name not in passed:
+        if current.state not in _CLOSED:
+            return current
+        passed.add(current.name)
+        current = cluster.partitions.get(current.alternate)
+    return partition
 
 
 def by_tier(partitions: Iterable[Partition]) -> tuple[Partition, ...]:

@@ -7,20 +7,29 @@ from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.ctld.rules.reservation.reservations import check_requested
 from pyslurm_ng.ctld.rules.submission.account import default_qos, enforced, qos_choices
-from pyslurm_ng.ctld.rules.submission.place import by_tier, full_license_names, switches_wait_s
+from pyslurm_ng.ctld.rules.submission.place import (
+    by_tier,
+    full_license_names,
+    in_use,
+    switches_wait_s,
+)
 from pyslurm_ng.ctld.rules.update.job_change import Change, Setter, while_pending
 from pyslurm_ng.ctld.rules.update.running_job import kept_of_names, traded_licenses
+from pyslurm_ng.model.partition import Partition
 
 
 def partition(change: Change, value: str) -> int:
     """Set the partitions, which must exist; a job that runs keeps its own."""
     if not change.is_pending:
         return 0 if value == change.job.partition else Errno.ESLURM_JOB_NOT_PENDING
+    named: dict[str, Partition] = {}
     for name in value.split(","):
-        if name not in change.cluster.partitions:
+        known = change.cluster.partitions.get(name)
+        if known is None:
             return Errno.ESLURM_INVALID_PARTITION_NAME
-    named = map(change.cluster.partitions.__getitem__, dict.fromkeys(value.split(",")))
-    ordered = by_tier(named)
+        new = in_use(change.cluster, known)
+        named[new.name] = new
+    ordered = by_tier(named.values())
     names = ",".join(partition.name for partition in ordered)
     change.fields["partition"] = change.request["partition"] = names
     _keep_within(change, ordered[0].max_time_min)
