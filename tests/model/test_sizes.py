@@ -44,12 +44,21 @@ def test_cpus_that_come_with_each_gpu(fields: dict[str, object], cpus: int) -> N
     assert shown["cpus_per_gpu"] == cpus
 
 
-def test_a_waiting_job_shows_as_many_nodes_as_its_cpus_take() -> None:
-    """Twenty tasks do not fit on one node of 16 CPUs: squeue %D and NumNodes= say 2."""
+@pytest.mark.parametrize(
+    ("tasks", "cpus_each", "nodes"),
+    [(16, 1, 1), (17, 1, 2), (20, 1, 2), (17, 2, 3), (5, 9, 5), (1, 17, 1), (5, 17, 5), (0, 17, 1)],
+)
+def test_a_waiting_job_shows_as_many_nodes_as_its_tasks_take(
+    tasks: int, cpus_each: int, nodes: int
+) -> None:
+    """Twenty tasks do not fit on one node of 16 CPUs: squeue %D and NumNodes= say 2.
+
+    No node has 17 CPUs; Slurm 22.05 still shows one node for each such task.
+    """
     cluster = cluster_of(conf_of(CONF))
-    for tasks, nodes in ((16, 1), (17, 2), (20, 2)):
-        job = cluster.jobs[submit(cluster, JobRequest(partition="gpu", ntasks=tasks))]
-        assert brief_values(cluster, job, ())["node_count"] == nodes
+    request = JobRequest(partition="gpu", ntasks=tasks, cpus_per_task=cpus_each)
+    job = cluster.jobs[submit(cluster, request)]
+    assert brief_values(cluster, job, ())["node_count"] == nodes
 
 
 def test_all_memory_of_nodes_is_a_number() -> None:

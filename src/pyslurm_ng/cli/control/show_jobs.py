@@ -250,7 +250,8 @@ def node_count_text(row: "Row") -> str:
     high = row["state"] == JOB_PENDING and most_nodes(
         row["request_flags"], row["priority"], row["nodes_max"], row["tasks"], row["node_count"]
     )
-    return f"{row['node_count']}-{high}" if high else str(row["node_count"])
+    # The count is what the tasks need, which may be more than the job allows.
+    return f"{min(row['node_count'], high)}-{high}" if high else str(row["node_count"])
 
 
 def _job_place(row: "Row", detail: int) -> "list[str]":

@@ -114,13 +114,15 @@ _LONG = 1024
 
 def job_counts(cluster: Cluster, job: Job, partition: Partition | None) -> tuple[int, int, int]:
     """Return nodes, CPUs and tasks of a job: what it holds, or what it needs at least."""
-    nodes_min, _, tasks, _, cpus, _ = least_counts(shared_part(job.request), partition)
+    request = shared_part(job.request)
+    nodes_min, _, tasks, cpus_each, cpus, _ = least_counts(request, partition)
     if job.nodes:
         cpu_count = sum(alloc.charged_cpus for alloc in job.nodes)
         return len(job.nodes), cpu_count, job.total_tasks or tasks
-    if cpus > nodes_min and partition is not None:
+    # Each node takes as many tasks as it has CPUs for, and one that no node has CPUs for.
+    if request.ntasks and cpus > nodes_min and partition is not None:
         most = most_cpus_of_a_node(cluster, partition)
-        nodes_min = max(nodes_min, -(-cpus // most) if most else 0)
+        nodes_min = max(nodes_min, -(-tasks // max(1, most // cpus_each)) if most else 0)
     return nodes_min, cpus, tasks
 
 
