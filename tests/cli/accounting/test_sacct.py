@@ -334,6 +334,16 @@ def test_formats(sacct: Commands, words: str, line: str) -> None:
     assert sacct.run("sacct", "-X", "-n", "-j", "2", *shlex.split(words)).stdout == line + "\n"
 
 
+@pytest.mark.parametrize("allocated", [0, 8])
+def test_cpus_of_a_job_without_any_are_those_that_it_asked_for(allocated: int) -> None:
+    """Also of one that was cancelled before it started; AllocTRES says that it has none."""
+    job = {"cpus_allocated": allocated, "cpus_requested": 5}
+    for name in ("AllocCPUS", "NCPUS"):
+        columns, text, _, _ = TEXTS[name]
+        assert set(columns) <= set(job)
+        assert text(job, None) == (allocated or 5)
+
+
 def test_patterns_of_files_are_replaced() -> None:
     """--expand-patterns; without it they are shown as they were asked for."""
     job = {"std_out": "o/%x.%j.%u", "work_dir": "/home/a", "start_us": 1, "requeue_count": 0,

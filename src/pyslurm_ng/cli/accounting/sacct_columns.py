@@ -301,8 +301,9 @@ _add("UID", ("uid", "user"), _uid)
 _inherited("Account", "account")
 _inherited("AssocID", "association_id")
 _inherited("DBIndex", "sluid")
-_job_and_step("AllocCPUS", "cpus_allocated", "cpus")
-_job_and_step("NCPUS", "cpus_allocated", "cpus")
+for _name in ("AllocCPUS", "NCPUS"):
+    _add(_name, ("cpus_allocated", "cpus_requested"), lambda job, _: _cpus(job),
+         ("cpus",), lambda step, job, _: step["cpus"])  # fmt: skip
 _job_and_step("AllocNodes", "nodes_allocated", "nodes")
 _job_and_step("ReqCPUS", "cpus_requested", "cpus")
 _job_and_step("ReqNodes", "nodes_requested", "nodes")
