@@ -23,6 +23,7 @@ from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import Step, Usage
 from pyslurm_ng.model.node import NodeSpec
 from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import JobFlag, Reason
 from pyslurm_ng.model.usage import merge
 from tests.dbd.accounting_room import (
@@ -113,6 +114,30 @@ def test_licences_count_only_if_tracked(open_store: OpenStore) -> None:
     assert jobs(store, "tres_allocated") == [(shown.format("license/matlab=1,"),)]
     record(store, ev.JobUpdated(T, 1, {"licenses_alloc": ""}))
     assert jobs(store, "tres_allocated") == [(shown.format(""),)]
+
+
+def test_a_job_has_the_number_of_its_reservation(store: Database) -> None:
+    """A name may be used again; a job of a magnetic reservation has asked for none."""
+    lesson = Reservation("lesson", T, T + 900 * SECOND, reservation_id=3)
+    again = msgspec.structs.replace(lesson, reservation_id=4)
+    record(store, configured(T), ev.ReservationCreated(T, lesson))
+    record(store, submitted(T, 1, reservation="lesson", array_pending=((1, 2, 1),)))
+    record(store, ev.ArrayTaskSplit(T, 1, 1, 2))
+    record(store, submitted(T, 3, licenses="matlab|ansys"), submitted(T, 4, reservation="other"))
+    run = started(T, 3, on(1))
+    inside = msgspec.structs.replace(run[0], reservation="lesson", licenses="ansys")
+    later = T + 2 * SECOND
+    record(store, inside, ev.ReservationDeleted(T + SECOND, "lesson"))
+    record(store, ev.ReservationCreated(later, again), submitted(later, 5, reservation="lesson"))
+    assert jobs(store, "reservation", "reservation_id") == [
+        ("lesson", 3), ("lesson", 3), ("lesson", 3), ("other", 0), ("lesson", 4),
+    ]  # fmt: skip
+    # A change of a comment sends the whole request, which names neither.
+    asked = submitted(T, 3, licenses="matlab|ansys", comment="c").request
+    record(store, ev.JobUpdated(later, 3, {}, asked))
+    assert jobs(store, "reservation", "reservation_id", "licenses", "comment")[2] == (
+        "lesson", 3, "ansys", "c",
+    )  # fmt: skip
 
 
 def test_a_job_is_eligible_from_its_begin_time(store: Database) -> None:

@@ -15,6 +15,7 @@ from pyslurm_ng.base.numbers import (
     REQ_OVERSUBSCRIBE,
 )
 from pyslurm_ng.base.sluid import sluid_number
+from pyslurm_ng.dbd.ingest import reservation_rows
 from pyslurm_ng.dbd.ingest.session import Row, Session
 from pyslurm_ng.dbd.rollup.job_sums import summed_tres
 from pyslurm_ng.dbd.schema import NO_TASK, STEP_ID_OFFSET
@@ -41,8 +42,9 @@ SUBMISSION_COLUMNS = (
 )  # fmt: skip
 """Columns that a requeued job's new row and an array task's row copy."""
 
+_RESERVATION = ("reservation", "reservation_id")
 _RUN_COLUMNS = (
-    "attempt", "requeue_count", "state", "flags", "reservation", "derived_exit_code",
+    "attempt", "requeue_count", "state", "flags", *_RESERVATION, "derived_exit_code",
     "suspend_start_us",
 )  # fmt: skip
 """Further columns that the new record of a resized run copies."""
@@ -118,6 +120,7 @@ def _submitted(session: Session, event: ev.JobSubmitted) -> None:
     row["cpus_requested"] = cpus
     row["tres_requested"] = tres_text(tres)
     _set_request(row, request, partition)
+    _set_reservation(session, row, request.reservation, event.time_us)
     if event.array_pending:
         row["array_job_id"] = event.job_id
         row["array_max_tasks"] = event.array_limit
@@ -160,7 +163,6 @@ def _set_request(row: Row, request: model_job.JobRequest, partition: Partition |
     row["container"] = request.container
     row["licenses"] = request.licenses
     row["reservation_requested"] = request.reservation
-    row["reservation"] = request.reservation
     row["work_dir"] = request.work_dir
     row["std_in"] = request.std_in
     row["std_out"] = request.std_out
@@ -173,19 +175,30 @@ def _set_request(row: Row, request: model_job.JobRequest, partition: Partition |
     row["segment_size"] = request.segment
 
 
+def _set_reservation(session: Session, row: Row, name: str, time_us: int) -> None:
+    row["reservation"] = name
+    row["reservation_id"] = reservation_rows.id_of(session, name, time_us)
+
+
 def _updated(session: Session, event: ev.JobUpdated) -> None:
     row = session.job(event.job_id)
     if row is None:
         return
     request = event.request
     if request is not None:
-        std = {name: row[name] for name in ("std_in", "std_out")}
+        kept = {name: row[name] for name in ("std_in", "std_out")}
+        has_started = row["state"] != _PENDING
+        licenses = row["licenses"]
         _set_request(row, request, _partition(session, row["partition"]))
-        for name, value in std.items():
+        for name, value in kept.items():
             row[name] = row[name] or value
+        if has_started:
+            row["licenses"] = licenses  # those that it was given
+        else:
+            _set_reservation(session, row, request.reservation, event.time_us)
         row["name"] = request.name
         row["wckey"] = request.wckey
-        if row["state"] == _PENDING:
+        if not has_started:
             nodes, cpus, tres = _requested(
                 request, _partition(session, row["partition"]), session.tracked
             )
@@ -252,7 +265,7 @@ def _split(session: Session, event: ev.ArrayTaskSplit) -> None:
     else:
         array[PENDING_RANGES] = task_ranges.remove(pending, event.task_id)
     row = session.new_job(event.job_id)
-    row.update({name: array[name] for name in SUBMISSION_COLUMNS})
+    row.update({name: array[name] for name in (*SUBMISSION_COLUMNS, *_RESERVATION)})
     sluid = sluid_number(array["submit_us"], event.job_id)
     row["state"] = array["state"]
     row["flags"] = array["flags"]
@@ -289,7 +302,7 @@ def _allocated(session: Session, event: ev.JobAllocated) -> None:
     if event.licenses:
         row["licenses"] = event.licenses
     if event.reservation:
-        row["reservation"] = event.reservation
+        _set_reservation(session, row, event.reservation, event.time_us)
     if event.waited_for not in _USUAL_REASONS:
         row["reason"] = reason_text(event.waited_for)
     _set_allocation(session, row, event.nodes)

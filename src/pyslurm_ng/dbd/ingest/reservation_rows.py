@@ -25,7 +25,23 @@ def apply(session: Session, event: ev.AnyEvent) -> bool:
             _end(session, event.name, event.time_us)
         case _:
             return False
+    session.reservation_ids.clear()
     return True
+
+
+def id_of(session: Session, name: str, time_us: int) -> int:
+    """Return the number of the reservation that has a name at a time, 0 if there is none."""
+    if not name:
+        return 0
+    number = session.reservation_ids.get(name)
+    if number is None:
+        table = schema.reservations
+        query = sa.select(table.c.reservation_id).where(
+            _of(session, name), table.c.end_us > time_us
+        )
+        last = session.connection.execute(query.order_by(table.c.start_us.desc()).limit(1))
+        number = session.reservation_ids[name] = int(last.scalar() or 0)
+    return number
 
 
 def end_all(connection: sa.Connection, cluster_id: int, time_us: int) -> None:

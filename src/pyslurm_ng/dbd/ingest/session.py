@@ -70,6 +70,7 @@ class Session:
         self.dirty_steps: set[tuple[int, int, int]] = set()
         self.texts: dict[str, ScriptStored] = {}
         self.suspensions: dict[tuple[int, int], int] = {}
+        self.reservation_ids: dict[str, int] = {}  # as the last event of a reservation left them
         self.node_names = facts.node_names
         self.node_tres = facts.node_tres
         self.node_threads = facts.node_threads
