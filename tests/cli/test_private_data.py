@@ -14,7 +14,7 @@ from tests.cli.reference_cluster import ReferenceCluster, at, queue
 from tests.cli.run_command import Printed, run_command
 
 WORDS = ("jobs", "nodes", "partitions", "reservations", "usage", "users", "accounts", "events")
-OWN = {"usage", "users", "accounts"}
+OWN = {"usage", "users"}
 # Of each command: what shows a record that is alice's (or for nobody), and the words that hide it.
 TABLE = (
     (["squeue", "-h", "-o", "x%Ax"], "x22x", {"jobs"}),
@@ -40,7 +40,8 @@ TABLE = (
     (["sinfo", "-T"], "alices", {"reservations"}),
     (["sshare", "-a", "-P"], "|alice|", OWN),
     (["sshare", "-a", "--json"], '"alice"', OWN),
-    (["scontrol", "show", "assoc_mgr"], "UserName=alice", OWN),
+    (["scontrol", "show", "assoc_mgr", "flags=assoc"], "UserName=alice", OWN),
+    (["scontrol", "show", "assoc_mgr", "flags=users"], "UserName=alice", {"users"}),
 )
 NAMED = {
     "step": "slurm_get_job_steps error: Invalid job id specified\n",

@@ -669,20 +669,6 @@ def test_events_may_be_for_operators_alone(store: Database) -> None:
             list_entities(connection, request, bob, frozenset({"events"}))
 
 
-@pytest.mark.parametrize("word", ["accounts", "users", "usage"])
-def test_private_data_leaves_users_their_own(store: Database, word: str) -> None:
-    """PrivateData=accounts, users or usage: a user sees the user's own, operators all."""
-    lengths = []
-    for uid, private in ((1002, frozenset[str]()), (1002, frozenset({word})), (0, {word})):
-        with store.read() as connection:
-            actor = actor_of(connection, uid, "bob" if uid else "root", uid == 0)
-            listed = list_entities(
-                connection, ListEntities("association", [], []), actor, frozenset(private)
-            )
-        lengths.append(len(listed.records))
-    assert lengths[1] < lengths[0] == lengths[2]
-
-
 # What controllers learn -----------------------------------------------------------------------
 
 

@@ -25,11 +25,6 @@ class Asked:
     private: frozenset[str]
     now_us: int
 
-    @property
-    def is_private(self) -> bool:
-        """Whether PrivateData hides records of other users."""
-        return hides_others(self.private)
-
     def clusters(self) -> list[tuple[int, str]]:
         """Return the clusters that the conditions name, by name."""
         table = schema.clusters
@@ -40,21 +35,25 @@ class Asked:
         rows = self.connection.execute(query.order_by(table.c.name))
         return [(row.id, row.name) for row in rows]
 
-    def sees(self, user: str, account: str) -> bool:
-        """Whether PrivateData lets the caller see this user of this account."""
-        return may_see(self.actor, self.is_private, user, account)
+    def is_hidden(self, word: str) -> bool:
+        """Whether a word of PrivateData keeps records of others from the caller."""
+        return word in self.private and not self.actor.is_operator
+
+    def sees_user(self, user: str) -> bool:
+        """Whether the caller may see that this user is there."""
+        return not self.is_hidden("users") or user == self.actor.name
+
+    def sees_account(self, account: str, members: frozenset[str]) -> bool:
+        """Whether the caller may see this account; `members` are those that the caller is in."""
+        return (
+            not self.is_hidden("accounts")
+            or account in members
+            or account in self.actor.coordinates
+        )
 
 
-_OF_OTHERS = frozenset(("accounts", "users", "usage"))
-
-
-def hides_others(private: frozenset[str]) -> bool:
-    """Whether words of PrivateData hide other users' records."""
-    return bool(private & _OF_OTHERS)
-
-
-def may_see(actor: Actor, is_private: bool, user: str, account: str) -> bool:
-    """Whether somebody may see what belongs to a user of an account."""
-    if not is_private or actor.is_operator:
+def sees_usage(actor: Actor, private: frozenset[str], user: str, account: str) -> bool:
+    """Whether somebody may see what a user of an account has used: any of three words hides it."""
+    if actor.is_operator or private.isdisjoint(("accounts", "users", "usage")):
         return True
     return user == actor.name or account in actor.coordinates

@@ -170,10 +170,30 @@ def _association_rows(asked: Asked, where: Callable[[Row, Tree], bool]) -> list[
         listed = list(tree.rows.values())
         if "withdeleted" in asked.flags:
             listed = in_order([*listed, *removed_rows(asked.connection, cluster_id)])
+        seen = _seen_associations(asked, tree, listed)
         for row in listed:
-            if is_wanted(row) and where(row, tree) and asked.sees(row["user"], row["account"]):
+            if row["id"] in seen and is_wanted(row) and where(row, tree):
                 rows.append(association_row(cluster, tree, row, own_only))
     return rows
+
+
+def _seen_associations(asked: Asked, tree: Tree, rows: Iterable[Row]) -> set[int]:
+    """Return ids of the associations that the caller may see.
+
+    With PrivateData=users these are the caller's own, all of accounts that the caller coordinates,
+    and the accounts above them.
+    """
+    if not asked.is_hidden("users"):
+        return {row["id"] for row in rows}
+    actor, seen = asked.actor, set[int]()
+    for row in rows:
+        above: Row | None = row
+        if row["user"] != actor.name and row["account"] not in actor.coordinates:
+            continue
+        while above is not None and above["id"] not in seen:
+            seen.add(above["id"])
+            above = tree.parent(above)
+    return seen
 
 
 def _associations(asked: Asked) -> tuple[Iterable[str], list[Row]]:
@@ -248,7 +268,7 @@ def _users(asked: Asked) -> tuple[Iterable[str], list[Row]]:
             or (defaults and own["DefaultAccount"] not in defaults)
             or (restricts and name not in tied_rows)
             or any(name not in users for users in owners.values())
-            or not asked.sees(name, "")
+            or not asked.sees_user(name)
         ):
             continue
         if not with_associations:
@@ -283,6 +303,7 @@ def _accounts(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     if with_associations or restricts:
         for row in _association_rows(asked, lambda row, _: not users or row["user"] in users):
             tied_rows.setdefault(row["Account"], []).append(row)
+    members = _accounts_of_caller(asked)
     shown: list[Row] = []
     for account in asked.connection.execute(query):
         own = {
@@ -295,7 +316,7 @@ def _accounts(asked: Asked) -> tuple[Iterable[str], list[Row]]:
         }
         if restricts and account.name not in tied_rows:
             continue
-        if asked.is_private and not asked.actor.is_operator and not _is_member(asked, account.name):
+        if not asked.sees_account(account.name, members):
             continue
         if not with_associations:
             shown.append(own)
@@ -316,12 +337,12 @@ def _by_account(accounts_of: dict[str, list[str]]) -> dict[str, list[str]]:
     return users_of
 
 
-def _is_member(asked: Asked, account: str) -> bool:
+def _accounts_of_caller(asked: Asked) -> frozenset[str]:
     table = schema.associations
-    query = sa.select(sa.func.count()).where(
-        table.c.account == account, table.c.user == asked.actor.name, table.c.is_deleted == 0
+    query = sa.select(table.c.account).where(
+        table.c.user == asked.actor.name, table.c.is_deleted == 0
     )
-    return bool(asked.connection.execute(query).scalar()) or account in asked.actor.coordinates
+    return frozenset(asked.connection.execute(query).scalars())
 
 
 def _wckeys(asked: Asked) -> tuple[Iterable[str], list[Row]]:
@@ -344,7 +365,7 @@ def _wckeys(asked: Asked) -> tuple[Iterable[str], list[Row]]:
             if (not names or row.name in names)
             and (not users or row.user in users)
             and (not ids or str(row.id) in ids)
-            and asked.sees(row.user, "")
+            and asked.sees_user(row.user)
         ]
     return ("WCKeys", "Cluster", "User", "ID", "is_default"), shown
 

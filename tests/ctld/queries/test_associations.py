@@ -27,16 +27,25 @@ from tests.sched.whole_nodes import WHOLE_NODES, job
 
 ROOT = Caller(uid=0, gid=0, user_name="root", is_admin=True, is_operator=True)
 ANN = Caller(uid=1001, gid=1001, user_name="ann")
+BOB = Caller(uid=1002, gid=1002, user_name="bob")
 GROUP = Limits(grp_jobs=9, grp_tres={"cpu": 30, "node": 4}, grp_tres_mins={"cpu": 1000})
 LIMITED = Qos(2, "lim", priority=7, preempt_mode="cancel", limits=Limits(
     max_tres_per_user={"cpu": 8}, max_jobs=3, max_wall_min=60, max_tres_per_job={"cpu": 7, "mem": 0}
 ))  # fmt: skip
 
 
-def shown(request: ShowAssociations, caller: Caller = ROOT, private: str = "") -> AssociationsShown:
-    """Ask ten minutes after a job of two CPUs began; another one of the same account waits."""
+def shown(
+    request: ShowAssociations, caller: Caller = ROOT, private: str = "", led: tuple[str, ...] = ()
+) -> AssociationsShown:
+    """Ask ten minutes after a job of two CPUs began; another one of the same account waits.
+
+    With `led` bob coordinates accounts.
+    """
     cluster, usage, _ = started(GROUP, LIMITED)
     apply(cluster, ev.AssocChanged(START_US, users=(UserRecord("ann", "physics"),)))
+    if led:
+        bob = UserRecord("bob", "physics", coordinator_of=led)
+        apply(cluster, ev.AssocChanged(START_US, users=(bob,)))
     waiting = cluster.jobs[job(cluster, 2, 30)]
     waiting.assoc_id, waiting.qos, waiting.accrue_us = 2, "lim", START_US
     conf = conf_of(WHOLE_NODES + private)
@@ -81,11 +90,39 @@ def test_filters_leave_the_accounts_above_a_user(
     assert (len(answer.users), len(answer.associations), len(answer.qos)) == counts
 
 
+def seen(word: str, led: tuple[str, ...] = (), caller: Caller = ANN) -> list[tuple[str, str]]:
+    """Return account and user of what somebody sees with a word of PrivateData."""
+    answer = shown(ShowAssociations(), caller, f"PrivateData={word}\n" if word else "", led)
+    return [(row.account, row.user) for row in answer.associations]
+
+
 def test_private_data_hides_others() -> None:
     """With PrivateData users see only their own; without it, everything."""
-    assert len(shown(ShowAssociations(), ANN).associations) == 2
-    answer = shown(ShowAssociations(), ANN, "PrivateData=usage\n")
-    assert [row.user for row in answer.associations] == ["ann"]
+    assert len(seen("", caller=BOB)) == 2
+    assert seen("usage") == [("physics", "ann")]
+    assert seen("usage", caller=BOB) == seen("users", caller=BOB) == []
+
+
+def test_private_users_see_the_accounts_above_them() -> None:
+    """Else sshare shows no tree. PrivateData=usage hides the sums of others there, as in 22.05."""
+    assert seen("users") == [("physics", ""), ("physics", "ann")]
+
+
+@pytest.mark.parametrize("word", ["usage", "users"])
+def test_coordinators_see_their_accounts(word: str) -> None:
+    """Shares and usage of all users in them."""
+    assert seen(word, ("physics",), BOB) == [("physics", ""), ("physics", "ann")]
+
+
+def test_private_usage_hides_what_others_have_of_a_qos() -> None:
+    """Their uids, and accounts that the caller does not coordinate."""
+    private = "PrivateData=usage\n"
+    (qos,) = shown(ShowAssociations(), BOB, private).qos
+    assert (qos.users, qos.accounts) == ({}, {})
+    (qos,) = shown(ShowAssociations(), BOB, private, ("acct",)).qos
+    assert (list(qos.users), list(qos.accounts)) == ([], ["acct"])
+    (qos,) = shown(ShowAssociations(), BOB).qos
+    assert len(qos.users) == len(qos.accounts) == 1
 
 
 class _Client:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from pyslurm_ng.base.numbers import INFINITE
+from pyslurm_ng.ctld.rules.private_data import AssociationAudience
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.assoc import Association, Limits, Qos
 from pyslurm_ng.model.cluster import Cluster
@@ -39,7 +40,6 @@ Key = tuple[str | int, ...]
 SLICE = 128
 """Associations or jobs of one slice: a millisecond or two."""
 _NOTHING = Used()
-_PRIVATE = {"accounts", "usage", "users"}
 
 
 def show_associations(
@@ -51,7 +51,7 @@ def show_associations(
     spent: Callable[[OwnerKey], Spent],
     standing: ShareStanding,
 ) -> Generator[None, None, AssociationsShown]:
-    """Return the records that were asked for; with PrivateData users get only their own.
+    """Return the records that were asked for, as far as PrivateData lets the caller see them.
 
     It yields wherever messages may go first.
 
@@ -60,8 +60,7 @@ def show_associations(
         spent: what associations and QOS have used.
         standing: how associations stand in fair-share.
     """
-    words = {word.lower() for word in conf.private_data}
-    only = caller.user_name if words & _PRIVATE and not caller.is_operator else ""
+    audience = AssociationAudience(cluster, conf, caller)
     counters = _Counters(used, spent)
     for some in _slices((*cluster.job_index.pending, *cluster.job_index.active)):
         counters.count_waiting(cluster, some)
@@ -71,7 +70,8 @@ def show_associations(
     users = [
         UserShown(user.name, user.default_account, user.default_wckey, user.admin_level)
         for user in cluster.users.values()
-        if only in ("", user.name) and (not names or user.name in names)
+        if (audience.sees_users or user.name == caller.user_name)
+        and (not names or user.name in names)
     ]
     qos = [
         qos
@@ -86,7 +86,7 @@ def show_associations(
             chosen = [
                 assoc
                 for assoc in assocs
-                if only in ("", assoc.user)
+                if audience.sees(assoc)
                 and (not accounts or assoc.account in accounts)
                 # A filter of users keeps the accounts themselves.
                 and (not names or not assoc.user or assoc.user in names)
@@ -98,7 +98,7 @@ def show_associations(
         tres=list(conf.tracked_tres()),
         users=users if "users" in parts else [],
         associations=shown,
-        qos=[_qos(shown, counters) for shown in qos] if "qos" in parts else [],
+        qos=[_qos(shown, counters, audience, caller) for shown in qos] if "qos" in parts else [],
     )
 
 
@@ -211,7 +211,11 @@ def _associations(
         )
 
 
-def _qos(qos: Qos, counters: _Counters) -> QosShown:
+def _qos(qos: Qos, counters: _Counters, audience: AssociationAudience, caller: Caller) -> QosShown:
+    accounts, users = (counters.parts(qos.name, kind) for kind in ("account", "user"))
+    if not audience.sees_all:
+        accounts = {name: used for name, used in accounts.items() if audience.sees_account(name)}
+        users = {uid: used for uid, used in users.items() if uid == str(caller.uid)}
     return QosShown(
         qos_id=qos.qos_id,
         name=qos.name,
@@ -219,8 +223,8 @@ def _qos(qos: Qos, counters: _Counters) -> QosShown:
         preempt_mode=qos.preempt_mode,
         limits=_set(qos.limits),
         counted=counters.of(("qos", qos.name)),
-        accounts=counters.parts(qos.name, "account"),
-        users=counters.parts(qos.name, "user"),
+        accounts=accounts,
+        users=users,
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.ctld.rules.permission import coordinates
 from pyslurm_ng.ctld.rules.submission import mcs
+from pyslurm_ng.model.assoc import Association
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.partition import Partition
@@ -84,3 +85,45 @@ class Audience:
     def sees_label(self, label: str) -> bool:
         """Return whether jobs, and nodes, with an MCS label are shown."""
         return self._labels is None or label in self._labels
+
+
+class AssociationAudience:
+    """Which associations one caller may see, and with them usage and shares.
+
+    With PrivateData=users or usage these are the caller's own, and all of the accounts that the
+    caller coordinates. With users alone the accounts above them are seen, too: without them sshare
+    would show no tree. With usage they are not, since they add up what others have used.
+
+    Attributes:
+        sees_all: whether nothing is hidden.
+        sees_users: whether other users are listed: PrivateData=users hides them, from coordinators,
+            too.
+    """
+
+    def __init__(self, cluster: Cluster, conf: SlurmConf, caller: Caller) -> None:
+        words = {word.lower() for word in conf.private_data}
+        self.sees_users = caller.is_operator or "users" not in words
+        self.sees_all = self.sees_users and (caller.is_operator or "usage" not in words)
+        self._name = caller.user_name
+        user = cluster.users.get(caller.user_name)
+        led = user.coordinator_of if user is not None else ()
+        self._led = frozenset(cluster.assoc_index.with_accounts_below(led))
+        self._above: set[str] = set()
+        if not self.sees_all and "usage" not in words:
+            above = cluster.assoc_index.account_above
+            own = {account for account, name, _ in cluster.assoc_index.by_key if name == self._name}
+            for account in own | self._led:
+                name: str | None = account
+                while name is not None and name not in self._above:
+                    self._above.add(name)
+                    name = above.get(name)
+
+    def sees(self, assoc: Association) -> bool:
+        """Return whether an association is listed."""
+        if self.sees_all or assoc.user == self._name or assoc.account in self._led:
+            return True
+        return not assoc.user and assoc.account in self._above
+
+    def sees_account(self, account: str) -> bool:
+        """Return whether it is listed what an account has of each QOS."""
+        return self.sees_all or account in self._led or account in self._above

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.admin.change import Actor, DeniedError
-from pyslurm_ng.dbd.list_request import hides_others, may_see
+from pyslurm_ng.dbd.list_request import sees_usage
 
 NO_PRIVILEGE = "Your user doesn't have privilege to perform this action"
 
@@ -39,7 +39,7 @@ class Scope:
 
     def sees(self, user: str, account: str) -> bool:
         """Whether PrivateData lets the caller see what this user of this account has used."""
-        return may_see(self.actor, hides_others(self.private), user, account)
+        return sees_usage(self.actor, self.private, user, account)
 
     def refuse_ordinary_users(self) -> None:
         """Refuse what only operators may see, in Slurm's words.
