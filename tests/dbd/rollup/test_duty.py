@@ -79,6 +79,17 @@ def test_a_first_job_with_a_begin_time_to_come_hides_no_hours(store: Database) -
     assert cpu_seconds(store) == [("20 12:00", 4 * 600)]
 
 
+@pytest.mark.parametrize("is_late", [False, True])
+def test_no_hour_is_counted_from_before_the_cluster_came(store: Database, is_late: bool) -> None:
+    """A job that a wrong clock dated to 1970 would make half a million hours."""
+    record(store, configured(at("12:00:00")))
+    if is_late:
+        roll_up(store, at("13:00:00"))
+    record(store, *ran(7 * SECOND, at("13:30:00")))
+    roll_up(store, at("14:00:00"))
+    assert cpu_seconds(store) == [("20 12:00", 4 * 3600), ("20 13:00", 4 * 1800)]
+
+
 def test_the_clusters_time_is_shared_out(store: Database) -> None:
     """Four nodes of 16 CPUs; one is down, and one job waits before it runs."""
     record(store, submitted(at("12:10:00"), 1), *started(at("12:20:00"), 1, on(1, 4)))

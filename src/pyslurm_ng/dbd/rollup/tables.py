@@ -71,7 +71,7 @@ def claim(connection: sa.Connection, database: Database, cluster_id: int, now_s:
         if not changed_us and done["hour"] == hour_of(now_s):
             changed_us = _asked_for(connection, database, cluster_id, hour_of(now_s))
         if changed_us:
-            changed_s = changed_us // SECOND_US
+            changed_s = max(changed_us // SECOND_US, _came_s(connection, cluster_id, now_s))
             kept_s = _kept_since(row)
             done = {
                 period: min(done_s, max(BEGIN_OF[period](changed_s), kept_s[period]))
@@ -136,14 +136,32 @@ def _note(connection: sa.Connection, database: Database, name: str, value: int) 
 
 
 def _first_second(connection: sa.Connection, cluster_id: int, now_s: int) -> int | None:
-    """Return when the cluster's first job or event was; a job may have its begin time to come."""
-    firsts = []
-    for column in (schema.jobs.c.eligible_us, schema.node_events.c.start_us):
-        query = sa.select(sa.func.min(column)).where(
-            column.table.c.cluster_id == cluster_id, column.between(1, now_s * SECOND_US)
-        )
-        firsts.append(connection.execute(query).scalar())
-    return min((first // SECOND_US for first in firsts if first), default=None)
+    """Return when there was something to count first; a job may have its begin time to come."""
+    came_s = _came_s(connection, cluster_id, now_s)
+    if came_s:
+        return came_s
+    jobs = schema.jobs.c
+    first_us = _least(connection, jobs.eligible_us, jobs.cluster_id == cluster_id, now_s)
+    return first_us // SECOND_US or None
+
+
+def _came_s(connection: sa.Connection, cluster_id: int, now_s: int) -> int:
+    """Return when a cluster told for the first time what it has, 0 if it has not.
+
+    As in Slurm, nothing is counted before: a record of that time has it from a wrong clock, and
+    the hours since 1970 would take as long as those of all years to come.
+    """
+    events = schema.node_events.c
+    of_cluster = sa.and_(events.cluster_id == cluster_id, events.node_name == "")
+    return _least(connection, events.start_us, of_cluster, now_s) // SECOND_US
+
+
+def _least(
+    connection: sa.Connection, times: sa.Column[int], which: sa.ColumnElement[bool], now_s: int
+) -> int:
+    """Return the first of some times until now, 0 if there is none."""
+    query = sa.select(sa.func.min(times)).where(which, times.between(1, now_s * SECOND_US))
+    return connection.execute(query).scalar() or 0
 
 
 def hour_rows(usage: Usage, tres_ids: Mapping[str, int]) -> Rows:
