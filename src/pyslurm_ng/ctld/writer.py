@@ -255,11 +255,9 @@ class Writer:
         return size
 
     def _apply(self, event: ev.AnyEvent) -> ev.AnyEvent:
-        """Apply an event, and return it; the end of a job that waits gets the job's priority."""
+        """Apply an event, and return it as it is recorded."""
         if type(event) is ev.JobEnded:
-            job = self.cluster.jobs.get(event.job_id)
-            if job is not None and not job.start_us:
-                event = replace(event, priority=self._priority(job))
+            event = self._ranked(event)
         try:
             apply(self.cluster, event)
         except Exception as bug:
@@ -267,12 +265,21 @@ class Writer:
             raise
         return event
 
-    def _priority(self, job: Job) -> int:
+    def _ranked(self, end: ev.JobEnded) -> ev.JobEnded:
+        """Return the end of a job, with the priority that it has if it waits.
+
+        Nine rules end jobs, and all they know is the cluster; what a place in the queue is worth
+        is the scheduler's. So it is asked where every end passes. Other events pay for a look at
+        their type, which is nothing beside applying them.
+        """
+        job = self.cluster.jobs.get(end.job_id)
+        if job is None or job.start_us:
+            return end
         try:
-            return self.priority_of(job)
+            return replace(end, priority=self.priority_of(job))
         except Exception as error:  # noqa: BLE001 - the job ends all the same
             self.spared("a priority", error)
-            return 0
+            return end
 
     def _add(self, events: Sequence[ev.AnyEvent]) -> int:
         """Put a decision's events into the batch; close it first where it is large already.
