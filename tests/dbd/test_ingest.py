@@ -21,10 +21,10 @@ from pyslurm_ng.dbd.ingest.batches import Frame, GapError, ingest
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import Step, Usage
-from pyslurm_ng.model.node import NodeSpec
+from pyslurm_ng.model.node import NodeFacts, NodeSpec
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.reservation import Reservation
-from pyslurm_ng.model.states import JobFlag, Reason
+from pyslurm_ng.model.states import JobFlag, NodeFlag, NodeState, Reason
 from pyslurm_ng.model.usage import merge
 from tests.dbd.accounting_room import (
     JOURNAL,
@@ -411,6 +411,24 @@ def test_outages_are_periods(store: Database) -> None:
     periods = rows(store, schema.node_events, "node_name", "state", "reason", "end_us")
     assert periods[1] == ("n3", "DOWN*", "Not responding", T + 60 * SECOND)
     assert periods[0][2] == "Cluster Registered TRES"
+
+
+def test_a_node_that_registers_while_it_is_out_has_one_outage(store: Database) -> None:
+    """slurmd goes on, and registers again soon; the outage ends when the node returns."""
+    down, drain = NodeState.DOWN, int(NodeFlag.DRAIN)
+    record(store, ev.NodesDown(T, (2,), "bla", 7))
+    record(store, ev.NodeRegistered(T + SECOND, 2, NodeFacts(), down, reason="bla"))
+    record(store, ev.NodeUpdated(T, (1,), {"flags": drain, "reason": "disk"}))
+    record(store, ev.NodeRegistered(T + SECOND, 1, NodeFacts(), NodeState.IDLE, drain, "disk"))
+    record(store, ev.NodeRegistered(T + 9 * SECOND, 2, NodeFacts(), NodeState.IDLE))
+    record(store, ev.NodeUpdated(T, (0,), {"flags": int(NodeFlag.FAIL), "reason": "zz"}))
+    columns = "node_name", "state", "reason", "reason_uid", "start_us", "end_us"
+    periods = [row for row in rows(store, schema.node_events, *columns) if row[0]]
+    assert sorted(periods) == [
+        ("n1", "FAIL", "zz", 0, T, 0),
+        ("n2", "DRAIN", "disk", 0, T, 0),
+        ("n3", "DOWN", "bla", 7, T, T + 9 * SECOND),
+    ]
 
 
 def test_scripts_are_kept_only_when_asked_for(store: Database) -> None:

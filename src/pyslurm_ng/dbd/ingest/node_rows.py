@@ -253,7 +253,7 @@ def _node_updated(session: Session, event: ev.NodeUpdated) -> None:
                 session,
                 name,
                 event.time_us,
-                ("DOWN" if is_down else "") + ("DRAIN" if bits & NodeFlag.DRAIN else ""),
+                _state_word(is_down, bits),
                 reason if isinstance(reason, str) else "",
                 uid if isinstance(uid, int) else 0,
                 _tres(session, node_id),
@@ -264,12 +264,34 @@ def _node_registered(session: Session, event: ev.NodeRegistered) -> None:
     """Record an event if a registration takes a node out of service or brings one back."""
     instance_rows.registered(session, event)
     name = session.node_names.get(event.node_id, f"node-id-{event.node_id}")
-    if event.state == NodeState.DOWN or event.flags & (NodeFlag.DRAIN | NodeFlag.INVALID_REG):
-        _end(session, name, event.time_us)
-        state, tres = NodeState(event.state).name, _tres(session, event.node_id)
-        _begin(session, name, event.time_us, state, event.reason, 0, tres)
-    else:
-        _end(session, name, event.time_us)
+    out = NodeFlag.DRAIN | NodeFlag.FAIL | NodeFlag.INVALID_REG
+    is_out = event.state == NodeState.DOWN or bool(event.flags & out)
+    if is_out and _open_reason(session, name) == event.reason:
+        return  # it goes on: a node that is out of service registers, too
+    _end(session, name, event.time_us)
+    if is_out:
+        word = _state_word(event.state == NodeState.DOWN, event.flags)
+        tres = _tres(session, event.node_id)
+        _begin(session, name, event.time_us, word, event.reason, 0, tres)
+
+
+def _open_reason(session: Session, node_name: str) -> str | None:
+    """Return the reason of the outage that a node has now, None without one."""
+    table = schema.node_events
+    query = sa.select(table.c.reason).where(
+        table.c.cluster_id == session.cluster_id,
+        table.c.node_name == node_name,
+        table.c.end_us == 0,
+    )
+    reason: str | None = session.connection.execute(query).scalar()
+    return reason
+
+
+def _state_word(is_down: bool, flags: int) -> str:
+    """Return the state of an outage as `sacctmgr show event` prints it."""
+    if is_down:
+        return "DOWN"
+    return "FAIL" if flags & NodeFlag.FAIL else "DRAIN"
 
 
 _HANDLERS: dict[type, Any] = {
