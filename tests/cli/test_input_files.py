@@ -71,3 +71,14 @@ def test_a_file_that_is_no_configuration_is_refused(
         "sinfo: error: ClusterName needs to be specified\n"
         "sinfo: fatal: Unable to process configuration file\n"
     )
+
+
+def test_a_file_that_a_configuration_includes_is_named_if_it_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """slurm.conf itself is there: its name would lead astray."""
+    (tmp_path / "slurm.conf").write_text("ClusterName=c\nInclude nodes.conf\n")
+    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))
+    with pytest.raises(SystemExit):
+        command.read_conf("sinfo")
+    assert f"unable to read '{tmp_path}/nodes.conf': No such file" in capsys.readouterr().err

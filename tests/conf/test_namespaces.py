@@ -158,7 +158,7 @@ def test_other_shapes_are_refused(tmp_path: Path, content: str) -> None:
 @pytest.mark.parametrize("kind", ["namespace/tmpfs", "namespace/linux", "job_container/tmpfs"])
 def test_the_file_is_needed_and_checked(tmp_path: Path, kind: str) -> None:
     name = "namespace.yaml" if kind.endswith("linux") else "job_container.conf"
-    conf = written(tmp_path, "slurm.conf", SLURM + f"NamespaceType={kind}\n")
+    conf = written(tmp_path, "slurm.conf", SLURM + f"PrologFlags=Contain\nNamespaceType={kind}\n")
     usual = kind.replace("job_container", "namespace")
     assert f"{tmp_path}/{name}: NamespaceType={usual} needs this file" in check(conf)
     written(tmp_path, name, "defaults: {base_path: /b}\n" if "yaml" in name else "BasePath=/b\n")
@@ -168,7 +168,11 @@ def test_the_file_is_needed_and_checked(tmp_path: Path, kind: str) -> None:
 def test_directories_of_slurmd_below_private_ones_are_named(tmp_path: Path) -> None:
     """slurmd does not start with them, but it may have been given another directory."""
     spool = "SlurmdSpoolDir=/tmp/spool-%n\n"
-    conf = written(tmp_path, "slurm.conf", SLURM + spool + "NamespaceType=namespace/tmpfs\n")
+    conf = written(
+        tmp_path,
+        "slurm.conf",
+        SLURM + spool + "PrologFlags=Contain\nNamespaceType=namespace/tmpfs\n",
+    )
     own = written(tmp_path, "job_container.conf", "BasePath=/tmp/%n\n")
     text = "is below /tmp, which each job has for itself; choose another"
     expected = [f"{own}: SlurmdSpoolDir=/tmp/spool-%n {text}", f"{own}: BasePath=/tmp/%n {text}"]

@@ -220,6 +220,8 @@ WRONG = [
     ("DefMemPerCPU=lots", "'lots' is not a number of megabytes"),
     ("PrivateData=jobs,secrets", "'secrets' is unknown; allowed: accounts, events, jobs"),
     ("PrologFlags=Alloc,NoHold,X11", "NoHold cannot be combined with Contain or X11"),
+    ("JobContainerType=job_container/tmpfs", "PrologFlags=Contain is required for use with "),
+    ("VSizeFactor=98%", "1: VSizeFactor: '98%' is not a number of percent, such as 98.5"),
     ("Licenses=a,a", "'a' given twice"),
     ("RequeueExit=9-3", "within 0 to 255"),
     ("StateSaveLocation=here", "'here' is not an absolute path"),

@@ -29,7 +29,8 @@ def private_directories(*lines: str) -> Iterator[LiveCluster]:
     (directory / "c").chmod(0o755)
     (etc / "job_container.conf").write_text(f"AutoBasePath=true BasePath={directory}/base\n")
     extra = directory / "extra"
-    extra.write_text("\n".join(("NamespaceType=namespace/tmpfs", *lines, "")))
+    contained = "NamespaceType=namespace/tmpfs", "PrologFlags=Contain"
+    extra.write_text("\n".join((*contained, *lines, "")))
     options = ("--nodes", "1", "--cpus", "8", "--no-namespaces", "--conf", str(extra))
     made = start(directory / "c", *options)
     try:

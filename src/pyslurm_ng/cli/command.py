@@ -64,8 +64,9 @@ def read_conf(command: str, *more_keys: str) -> "dict[str, str]":
     try:
         values = quick(path, (*QUICK_KEYS, *more_keys))
     except OSError as problem:
+        missing = problem.filename or path  # slurm.conf, or a file that it includes
         fail(
-            f"{command}: error: s_p_parse_file: unable to read {path!r}: {problem.strerror}\n"
+            f"{command}: error: s_p_parse_file: unable to read {missing!r}: {problem.strerror}\n"
             f"{command}: fatal: Could not establish a configuration source"
         )
     if not values:

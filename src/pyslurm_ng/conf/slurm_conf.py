@@ -466,9 +466,7 @@ def _check(
         text.warn(entry, "without PriorityUsageResetPeriod usage only grows; Slurm does not start")
     _check_mcs(values, fail)
     _check_exclusive_words(values, fail)
-    flags = set(values["prolog_flags"])
-    if "NoHold" in flags and flags & {"Contain", "X11"}:
-        fail("PrologFlags", "NoHold cannot be combined with Contain or X11")
+    _check_prolog_flags(values, fail)
     _check_tres(text, values, given_entries, fail)
     fence = option_text(values["slurmctld_parameters"], "fence_program")
     if fence is not None and not fence.startswith("/"):
@@ -521,6 +519,16 @@ def _check_exclusive_words(values: dict[str, Any], fail: Callable[[str, str], No
         fail("TaskPluginParam", "allowed: one of None, Sockets, Cores and Threads")
     if {"UsePss", "NoShared"} <= set(values["job_acct_gather_params"]):
         fail("JobAcctGatherParams", "UsePss and NoShared exclude each other")
+
+
+def _check_prolog_flags(values: dict[str, Any], fail: Callable[[str, str], None]) -> None:
+    """Check the flags together, and that jobs with private directories have an extern step."""
+    flags = {word.lower() for word in values["prolog_flags"]}
+    if "nohold" in flags and flags & {"contain", "x11"}:
+        fail("PrologFlags", "NoHold cannot be combined with Contain or X11")
+    kind = values["namespace_type"]
+    if kind == "namespace/tmpfs" and flags.isdisjoint(("contain", "runinjob", "x11")):
+        fail("NamespaceType", f"PrologFlags=Contain is required for use with {kind}")
 
 
 def _check_mcs(values: dict[str, Any], fail: Callable[[str, str], None]) -> None:

@@ -339,11 +339,11 @@ _OF_A_NODE = ("MemSpecLimit", "RealMemory", "TmpDisk")
 
 
 def _percent(key: Key, text: str) -> float:
-    number = text.rstrip("%")
-    digits = number.replace(".", "", 1)
+    """Return a number of percent; Slurm takes no sign behind it."""
+    digits = text.replace(".", "", 1)
     if not (digits.isascii() and digits.isdigit()):
-        raise BadValue(f"'{text}' is not a percentage")
-    return float(number) if "." in number else int(number)
+        raise BadValue(f"'{text}' is not a number of percent, such as 98.5")
+    return float(text) if "." in text else int(text)
 
 
 def _list(key: Key, text: str) -> tuple[str, ...]:

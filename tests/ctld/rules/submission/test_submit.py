@@ -994,6 +994,14 @@ def test_what_may_come_to_be_later_is_accepted_where_the_site_says_so(
     assert room.refused(prefer="[") == Errno.ESLURM_INVALID_PREFER
 
 
+def test_a_licence_that_is_named_twice_counts_twice() -> None:
+    """As in Slurm; such a job would wait for ever."""
+    room = Site("Licenses=matlab:4")
+    assert room.refused(licenses="matlab:3,matlab:2") == Errno.ESLURM_INVALID_LICENSES
+    room.job(licenses="matlab:2,matlab:2")
+    room.job(licenses="matlab:3|matlab:2")
+
+
 def test_licences_of_unknown_servers_are_refused() -> None:
     assert Site("Licenses=fluent:4").refused(licenses="fluent@flex:1") == (
         Errno.ESLURM_INVALID_LICENSES

@@ -129,6 +129,16 @@ def test_a_node_may_be_lost_while_a_job_leaves_it() -> None:
     assert job.nodes_leaving == ()
 
 
+def test_an_update_cannot_ask_for_more_licences_than_there_are() -> None:
+    """allow_zero_lic lets submissions wait for them; Slurm refuses the update all the same."""
+    scene = Site("Licenses=soft:4\nSchedulerParameters=allow_zero_lic")
+    job = scene.job(priority=0, licenses="soft:9")
+    refused = [Errno.ESLURM_INVALID_LICENSES]
+    for text in ("soft:5", "soft:3,soft:2", "soft:x", "soft:" + "9" * 5000, "none"):
+        assert update(scene, job, who=ROOT, licenses=text) == refused, text[:9]
+    assert update(scene, job, who=ROOT, licenses="soft:4") == []
+
+
 def test_licences_are_given_back_and_taken() -> None:
     """As many as are free; two jobs of one request cannot both get the last one."""
     scene = Site("Licenses=soft:4,hard:1")

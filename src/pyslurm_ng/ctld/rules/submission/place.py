@@ -340,21 +340,27 @@ def with_full_license_names(cluster: Cluster, request: JobRequest, conf: SlurmCo
 
 
 def _check_licenses(cluster: Cluster, request: JobRequest, conf: SlurmConf) -> Reject | None:
-    if not request.licenses:
-        return None
-    if "|" in request.licenses and "," in request.licenses:
+    may_wait = has_option(conf.scheduler_parameters, "allow_zero_lic")
+    return license_refusal(cluster, request.licenses, may_wait=may_wait)
+
+
+def license_refusal(cluster: Cluster, text: str, *, may_wait: bool) -> Reject | None:
+    """Return why a job cannot have licences; with `may_wait` it may ask for more than there are."""
+    if "|" in text and "," in text:
         return Reject(Errno.ESLURM_INVALID_LICENSES, "names are joined by , or by |, not by both")
+    together: dict[str, int] = {}
     try:
-        counts = license_counts(request.licenses.replace("|", ","))
+        counts = license_counts(text.replace("|", ","))
     except ValueError:
         return Reject(Errno.ESLURM_INVALID_LICENSES)
-    may_wait = has_option(conf.scheduler_parameters, "allow_zero_lic")
     for name, count in counts:
         most = cluster.licenses.get(name)
         if most is None and is_remote(name):
             detail = f"licence {name}: sacctmgr show resource withclusters says what there is"
             return Reject(Errno.ESLURM_INVALID_LICENSES, detail)
-        if count < 1 or most is None or (count > most and not may_wait):
+        before = 0 if "|" in text else together.get(name, 0)
+        together[name] = before + count
+        if count < 1 or most is None or (together[name] > most and not may_wait):
             return Reject(Errno.ESLURM_INVALID_LICENSES)
     return None
 

@@ -11,6 +11,7 @@ from pyslurm_ng.ctld.rules.submission.place import (
     by_tier,
     full_license_names,
     in_use,
+    license_refusal,
     switches_wait_s,
 )
 from pyslurm_ng.ctld.rules.update.job_change import Change, Setter, while_pending
@@ -136,13 +137,11 @@ def licenses(change: Change, value: str) -> int:
         return Errno.ESLURM_JOB_NOT_PENDING
     if change.is_running and not change.is_privileged:
         return Errno.ESLURM_ACCESS_DENIED
-    if "|" in value and "," in value:
-        return Errno.ESLURM_INVALID_LICENSES
     value = full_license_names(change.cluster, value, change.context.conf)
-    for part in value.replace("|", ",").split(","):
-        name, _, count = part.replace("=", ":").partition(":")
-        if part and (name not in change.cluster.licenses or (count and not count.isdecimal())):
-            return Errno.ESLURM_INVALID_LICENSES
+    # allow_zero_lic is about submissions.
+    refusal = license_refusal(change.cluster, value, may_wait=False)
+    if refusal is not None:
+        return refusal.code
     if change.is_running:
         traded = traded_licenses(change.cluster, change.job, value, change.licenses_taken)
         if traded is None:
