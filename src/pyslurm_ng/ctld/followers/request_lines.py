@@ -17,7 +17,7 @@ from pyslurm_ng.wire import query_messages as q
 Lines: TypeAlias = tuple[list[str], list[str]]
 """Of what was done, and of what was refused."""
 
-_MOST_IDS = 20  # of one request have lines of their own; a list may name thousands
+_LOGGED_IDS = 20  # of one request have lines of their own; a list may name thousands
 _SEEN_BY_EVENTS = frozenset(("state", "reason"))  # of a node: `event_log` has their lines
 
 
@@ -37,17 +37,17 @@ def _of_jobs(
     name = getattr(request, "name", "")
     named = request.jobs or ([f"of name {name}"] if name else [])
     if isinstance(outcome, Reject):
-        return [], [failed(text, str(outcome)) for text in named[:_MOST_IDS]]
+        return [], [failed(text, str(outcome)) for text in named[:_LOGGED_IDS]]
     reply = outcome.reply
     errors: list[tuple[str, int, str]] = getattr(reply, "errors", [])
     if getattr(reply, "is_partial", False):
         named = named[: reply.next_id]  # type: ignore[union-attr]
     wrong = {text for text, _, _ in errors}
     right = [text for text in named if text not in wrong]
-    lines = [line for text in right[:_MOST_IDS] for line in done(text)]
-    if len(right) > _MOST_IDS:
-        lines.append(f"{type(request).__name__}: {len(right) - _MOST_IDS} more ids alike")
-    return lines, [failed(text, why) for text, _, why in errors[:_MOST_IDS]]
+    lines = [line for text in right[:_LOGGED_IDS] for line in done(text)]
+    if len(right) > _LOGGED_IDS:
+        lines.append(f"{type(request).__name__}: {len(right) - _LOGGED_IDS} more ids alike")
+    return lines, [failed(text, why) for text, _, why in errors[:_LOGGED_IDS]]
 
 
 def _update_job(request: q.UpdateJob, uid: int, outcome: Decision | Reject) -> Lines:
