@@ -213,6 +213,18 @@ def test_a_wrong_value_costs_no_file(
     assert capsys.readouterr().err.splitlines() == ([line] if line else [])
 
 
+@pytest.mark.parametrize("value", ["foo", ""])
+def test_a_wrong_value_of_the_variable_is_named_after_it(
+    node: type[Node], tool: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, value: str
+) -> None:
+    """As in Slurm; nobody has given an option."""
+    monkeypatch.setenv("SBCAST_SEND_LIBS", value)
+    assert run_sbcast(monkeypatch, str(tool), "/there/tool") == 0
+    assert node.files() == {"/there/tool": tool.read_bytes()}
+    line = f"sbcast: error: Ignoring unrecognized SBCAST_SEND_LIBS value '{value}'\n"
+    assert capsys.readouterr().err == line
+
+
 def test_a_file_that_is_no_program_goes_without_libraries(
     node: type[Node], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:

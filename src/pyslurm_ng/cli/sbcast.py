@@ -162,14 +162,16 @@ def _compresses(options: "Mapping[str, str]", default: "str | None") -> bool:
     return word.lower() in ("", "lz4")
 
 
-def _sends_libraries(options: "Mapping[str, str]", default: "str | None") -> bool:
+def _sends_libraries(options: "OptionValues", default: "str | None") -> bool:
     """Return whether libraries go along; BcastParameters has the default."""
     if "send-libs" not in options:
         return default is not None and (default.lower() or "yes") == "yes"
-    word = options["send-libs"]
-    if word.lower() not in ("", "yes", "no"):
-        say(f"sbcast: error: Ignoring unrecognized --send-libs value '{word}'")
-    return word.lower() in ("", "yes")
+    word, is_option = options["send-libs"], bool(options.times("send-libs"))
+    known = ("", "yes", "no") if is_option else ("yes", "no")
+    if word.lower() not in known:
+        origin = "--send-libs" if is_option else "SBCAST_SEND_LIBS"
+        say(f"sbcast: error: Ignoring unrecognized {origin} value '{word}'")
+    return word.lower() in known and word.lower() != "no"
 
 
 def _tell(
