@@ -79,12 +79,17 @@ def environment(directory: Path) -> Path:
 
 
 def install(environment: Path, client: dict[str, Any]) -> None:
-    """Install a client's packages; a registry that is not reached fails the test."""
-    if not environment.exists():
+    """Install a client's packages; a registry that is not reached fails the test.
+
+    uv does in seconds what takes pip minutes: seventy clients have some thousand packages.
+    """
+    python, uv = environment / "bin" / "python", environment / "bin" / "uv"
+    if not uv.exists():
         subprocess.run(["/usr/bin/python3", "-m", "venv", environment], check=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", "uv"], check=True)
     if client.get("packages"):
-        pip = [environment / "bin" / "python", "-m", "pip", "install", "-q", *client["packages"]]
-        subprocess.run(pip, check=True, stdout=subprocess.DEVNULL)
+        words = [uv, "pip", "install", "-q", "--python", python, *client["packages"]]
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
     if client.get("debian"):
         words = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *client["debian"]]
         subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
