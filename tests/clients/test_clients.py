@@ -93,6 +93,18 @@ def install(environment: Path, client: dict[str, Any]) -> None:
     if client.get("debian"):
         words = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *client["debian"]]
         subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+    if client.get("unpacked"):
+        unpack(environment / "debian", client["unpacked"])
+
+
+def unpack(root: Path, packages: list[str]) -> None:
+    """Unpack packages of Debian below a directory, without what they need and start."""
+    root.mkdir(exist_ok=True)
+    words = ["apt-get", "download", "-qq", "-o", "APT::Sandbox::User=root", *packages]
+    subprocess.run(words, cwd=root, check=True, stdout=subprocess.DEVNULL)
+    for package in root.glob("*.deb"):
+        subprocess.run(["dpkg-deb", "-x", package, root], check=True)
+        package.unlink()
 
 
 @pytest.mark.parametrize("name", CLIENTS)
