@@ -98,6 +98,7 @@ def _moment(text: str, now_s: int, default_s: int) -> int:
 
 
 def _hour(second: int) -> int:
-    """Return the nearest whole hour of the clock, as Slurm rounds."""
+    """Return the nearest whole hour of the clock: Slurm rounds to minutes first."""
     local = localtime(second)
-    return second - local.tm_min * 60 - local.tm_sec + (3600 if local.tm_min >= 30 else 0)
+    is_up = local.tm_min * 60 + local.tm_sec >= 29 * 60 + 30
+    return second - local.tm_min * 60 - local.tm_sec + (3600 if is_up else 0)

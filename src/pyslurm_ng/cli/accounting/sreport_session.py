@@ -84,14 +84,21 @@ class Session:
         return Period(conditions.last("start"), conditions.last("end"), int(time()))
 
     def clusters(self, conditions: "Conditions") -> "list[str]":
-        """Return the clusters of a report: those it names, all, or that of slurm.conf."""
-        if "clusters" in conditions:
-            return conditions.names("clusters")
-        if "all_clusters" in conditions or "all_clusters" in self.options:
+        """Return the clusters of a report: those that are named, all, or that of slurm.conf.
+
+        As in 22.05, `clusters=` adds to -M, and both go before what means all of them.
+        """
+        named = split_list(self.options.get("cluster", ""))
+        if named == ["all"]:
+            named = []
+        named += conditions.names("clusters")
+        if named or "clusters" in conditions:
+            return named
+        if {"all_clusters", "cluster"} & self.options.keys() or "all_clusters" in conditions:
             return []
-        if "cluster" not in self.options and shows_federation(self.options, self._slurm_conf):
+        if shows_federation(self.options, self._slurm_conf):
             return self._federation() or [self.own_cluster]
-        return split_list(self.options.get("cluster", "")) or [self.own_cluster]
+        return [self.own_cluster]
 
     def _federation(self) -> "list[str]":
         """Return the clusters of this one's federation."""

@@ -58,11 +58,14 @@ class SizeReport:
         self._bounds = _bounds(self._conditions.texts("grouping"))
         self._is_count = "printjobcount" in self._conditions
         self._is_flat = "flatview" in self._conditions and name != "SizesByWckey"
+        self._sizes_seen: set[int] = set()  # of all jobs that were looked at
 
     def print(self, title: str) -> None:
         """Ask slurmdbd and print the report."""
         tres = self._tres()
         rows = self._rows(tres)
+        if not self._bounds and not self._sizes_seen:
+            raise NotAnsweredError(" We need a grouping list to set up the print.")
         session = self._session
         lines = [f"{title} {self._period.title} ({self._period.seconds} secs)"]
         if "tres" in session.options:
@@ -72,7 +75,7 @@ class SizeReport:
             "Units are in number of jobs ran" if self._is_count else f"Time reported in {unit}"
         )
         session.printer().title(*lines)
-        sizes, headers = self._sizes(rows)
+        sizes, headers = self._sizes()
         wide = PERCENT_CHARACTERS - 2 if session.unit.has_percent else 0
         width = 13 + (0 if session.unit.is_percent else wide)
         columns = [*self._columns, *[Column("", header, width) for header in headers]]
@@ -117,8 +120,10 @@ class SizeReport:
             raise NotAnsweredError("sreport: fatal: No valid TRES given")
         rows = []
         for row in rows_of(answer):
-            if is_by_wckey and not row["wckey"]:
-                continue
+            if not self._is_flat or self._names(row, {}):
+                self._sizes_seen.add(row["cpus"])
+            if is_by_wckey and row["wckey"][:1] in ("", "*"):
+                continue  # the job named none, and Slurm leaves it out, too
             parents = answer["parents"].get(row["cluster"], {})
             rows += [{**row, "name": name} for name in self._names(row, parents)]
         return rows
@@ -135,8 +140,8 @@ class SizeReport:
             account = row["account"]
             names = []
             for _ in range(len(parents) + 2):
-                if account in (accounts or ("root",)):
-                    names.append(below if "acctasparent" in self._conditions else account)
+                if account in (accounts or ("root",)):  # the topmost one has all below it
+                    names = [below if "acctasparent" in self._conditions else account]
                 if account == "root":
                     break
                 below, account = account, parents.get(account, "root")
@@ -144,11 +149,11 @@ class SizeReport:
             return [f"{name}:{row['wckey']}" for name in names if name]
         return [name for name in names if name]
 
-    def _sizes(self, rows: "list[Row]") -> "tuple[list[tuple[int, int]], list[str]]":
+    def _sizes(self) -> "tuple[list[tuple[int, int]], list[str]]":
         """Return the first and last size of each column, and its heading."""
         unit = "TRES" if self._tres() != "cpu" else "CPUs"
         if not self._bounds:
-            cpus = sorted({row["cpus"] for row in rows})
+            cpus = sorted(self._sizes_seen)
             return [(size, size) for size in cpus], [f"{size} {unit}" for size in cpus]
         firsts = [0, *self._bounds]
         lasts = [bound - 1 for bound in self._bounds]

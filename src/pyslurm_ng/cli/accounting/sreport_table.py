@@ -16,13 +16,18 @@ LINE = "-" * 80
 
 
 class Amount:
-    """Seconds times amount, and the total that percent are of."""
+    """Seconds times amount, and the total that percent are of.
 
-    __slots__ = ("seconds", "total")
+    Attributes:
+        has_room: whether its column is wide enough for it.
+    """
 
-    def __init__(self, seconds: int, total: int) -> None:
+    __slots__ = ("has_room", "seconds", "total")
+
+    def __init__(self, seconds: int, total: int, has_room: bool = True) -> None:
         self.seconds = seconds
         self.total = total
+        self.has_room = has_room
 
 
 class Column:
@@ -124,7 +129,7 @@ class Printer:
                 continue
             for row in rows:
                 cell = row[index]
-                if isinstance(cell, Amount):
+                if isinstance(cell, Amount) and cell.has_room:
                     column.width = max(column.width, len(str(cell.seconds)))
             if self._unit.has_percent and not self._unit.is_percent:
                 column.width += PERCENT_CHARACTERS

@@ -13,7 +13,7 @@ from pyslurm_ng.cli.command import say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
     from typing import Any
 
     from pyslurm_ng.cli.accounting.sreport_session import Session
@@ -46,17 +46,18 @@ def utilization(session: "Session", words: "list[str]") -> None:
     report = UsageReport(session, "cluster", "Utilization", "utilization", words)
     answer = report.ask("cluster")
     session.printer().title(*report.title())
+    seconds = report.period.seconds
     rows = []
     for cluster, sums in answer["clusters"]:
         by_tres = dict(zip(answer["tres"], sums, strict=False))
         for tres in report.tres if sums else ():
             if not any(by_tres[tres]) and tres not in _OF_EACH_CLUSTER:
                 continue  # a cluster without GPUs, beside one that has some
-            rows.append(cells(report.columns, _cluster_cell(cluster, tres, by_tres[tres])))
+            rows.append(cells(report.columns, _cluster_cell(cluster, tres, by_tres[tres], seconds)))
     session.printer().table(report.columns, rows)
 
 
-def _cluster_cell(cluster: str, tres: str, sums: "list[int]") -> "Any":
+def _cluster_cell(cluster: str, tres: str, sums: "list[int]", seconds: int) -> "Any":
     total = sum(sums[1:6])
 
     def cell(name: str) -> "Cell":
@@ -65,7 +66,7 @@ def _cluster_cell(cluster: str, tres: str, sums: "list[int]") -> "Any":
         if name == "TresCount":
             return sums[0]
         if name == "reported":
-            return Amount(total, total)
+            return Amount(total, sums[0] * seconds)  # the cluster may have had no time before
         if name in _SUMS:
             return Amount(sums[_SUMS[name]], total)
         return Amount(0, 0) if name in ("Used", "Energy") else ""
@@ -94,7 +95,7 @@ def _chosen(rows: "list[Row]", conditions: Conditions) -> "list[Row]":
     users, names = conditions.lowered("users"), conditions.lowered("accounts")
     if users:
         return [row for row in _of_users(rows, conditions) if row["user"].lower() in users]
-    chosen = []
+    trees: list[list[Row]] = []
     top = -1  # the depth of the account whose tree is shown; -1: none
     for row in rows:
         depth = row["depth"]
@@ -102,9 +103,11 @@ def _chosen(rows: "list[Row]", conditions: Conditions) -> "list[Row]":
             top = -1
         if top < 0 and (not names or (row["account"] in names and not row["user"])):
             top = depth
+            trees.append([])
         if top >= 0:
-            chosen.append({**row, "depth": depth - top})
-    return chosen
+            trees[-1].append({**row, "depth": depth - top})
+    trees.sort(key=lambda tree: (tree[0]["cluster"], tree[0]["account"]))
+    return [row for tree in trees for row in tree]
 
 
 def users(session: "Session", words: "list[str]") -> None:
@@ -112,7 +115,7 @@ def users(session: "Session", words: "list[str]") -> None:
     report = UsageReport(session, "cluster", "UserUtilizationByAccount", "association", words)
     rows = _of_users(rows_of(report.ask("association")), report.conditions)
     cpu = report.known.index("cpu")
-    report.print(_by_use(rows, cpu, session.options))
+    report.print(_by_use(_merged(rows), cpu, cpu, session.options))
 
 
 def top(session: "Session", words: "list[str]") -> None:
@@ -120,9 +123,10 @@ def top(session: "Session", words: "list[str]") -> None:
     report = UsageReport(session, "user", "TopUsage", "user", words)
     count = _top_count(session, report.conditions)
     rows = _of_users(rows_of(report.ask("association")), report.conditions)
+    cpu = report.known.index("cpu")
     if "group" in report.conditions:
-        rows = _grouped(rows, report.known.index("cpu"))
-    rows = _by_use(rows, report.known.index(report.tres[0]), session.options)
+        rows = _grouped(rows, cpu)
+    rows = _by_use(rows, report.known.index(report.tres[0]), cpu, session.options)
     shown: dict[str, int] = {}
     chosen = []
     for row in rows:
@@ -144,7 +148,7 @@ def _top_count(session: "Session", conditions: Conditions) -> int:
 
 
 def _of_users(rows: "list[Row]", conditions: Conditions) -> "list[Row]":
-    """Return the rows of users that the conditions let through, the oldest association first."""
+    """Return the rows of users that the conditions let through, by name and age of the account."""
     names, accounts = conditions.lowered("users"), conditions.lowered("accounts")
     chosen = [
         {**row, "depth": 0}
@@ -153,21 +157,33 @@ def _of_users(rows: "list[Row]", conditions: Conditions) -> "list[Row]":
         and (not names or row["user"].lower() in names)
         and (not accounts or row["account"] in accounts)
     ]
-    return sorted(chosen, key=lambda row: (row["cluster"], row["id"]))
+    ages: dict[tuple[str, str, str], int] = {}  # partitions of an account stay together
+    for row in sorted(chosen, key=lambda row: row["id"]):
+        ages.setdefault((row["cluster"], row["user"], row["account"]), row["id"])
+    return sorted(
+        chosen,
+        key=lambda row: (
+            row["cluster"],
+            row["user"],
+            ages[row["cluster"], row["user"], row["account"]],
+        ),
+    )
 
 
-def _by_use(rows: "list[Row]", tres: int, options: "dict[str, str]") -> "list[Row]":
+def _by_use(rows: "list[Row]", tres: int, cpu: int, options: "dict[str, str]") -> "list[Row]":
     """Return rows by cluster, then the greatest amount of a TRES first, or with -s name by name.
 
-    Users who have used the same are in the order of their names, as in 22.05.
+    As in 22.05, users who have used the same of another TRES come in the reverse order of their
+    CPU time, and those with the same CPU time in the order of their names.
     """
-    names = list(dict.fromkeys(row["cluster"] for row in rows))
+    rows = sorted(rows, key=lambda row: (-row["amounts"][cpu], row["user"]))
+    if tres != cpu:
+        rows.reverse()
     word = options.get("sort", "").lower()
     is_by_name = bool(word) and "name".startswith(word)
 
-    def place(row: "Row") -> "tuple[int, str, int, str]":
-        name = row["user"] if is_by_name else ""
-        return names.index(row["cluster"]), name, -row["amounts"][tres], row["user"]
+    def place(row: "Row") -> "tuple[str, str, int]":
+        return row["cluster"], row["user"] if is_by_name else "", -row["amounts"][tres]
 
     return sorted(rows, key=place)
 
@@ -180,16 +196,30 @@ def _grouped(rows: "Iterable[Row]", cpu: int) -> "list[Row]":
     grouped = []
     for parts in by_user.values():
         names = dict.fromkeys(part["account"] for part in parts)
-        sums = [sum(column) for column in zip(*[part["amounts"] for part in parts], strict=True)]
-        grouped.append({**parts[0], "account": ", ".join(names), "amounts": sums})
+        grouped.append({**_summed(parts), "account": ", ".join(names)})
     return sorted(grouped, key=lambda row: row["cluster"])
+
+
+def _merged(rows: "Iterable[Row]") -> "list[Row]":
+    """Return a row for each user of an account, with what was used in all partitions."""
+    by_name: dict[tuple[str, str, str], list[Row]] = {}
+    for row in rows:
+        by_name.setdefault((row["cluster"], row["user"], row["account"]), []).append(row)
+    return [_summed(parts) for parts in by_name.values()]
+
+
+def _summed(parts: "list[Row]") -> "Row":
+    """Return the first of some rows with the amounts of all."""
+    columns = zip(*[part["amounts"] for part in parts], strict=True)
+    return {**parts[0], "amounts": [sum(column) for column in columns]}
 
 
 def users_by_wckey(session: "Session", words: "list[str]") -> None:
     """Print what users have used under each wckey, the most first."""
     report = UsageReport(session, "cluster", "UserUtilizationByWCKey", "wckey", words)
     rows = report.wckey_rows("user_by_wckey")
-    report.print(_by_use(rows, report.known.index("cpu"), session.options))
+    cpu = report.known.index("cpu")
+    report.print(_by_use(rows, cpu, cpu, session.options))
 
 
 def wckeys(session: "Session", words: "list[str]") -> None:
@@ -200,7 +230,7 @@ def wckeys(session: "Session", words: "list[str]") -> None:
     for row in report.wckey_rows("wckey_by_user"):
         key = (row["cluster"], row["wckey"])
         if key not in sums:
-            sums[key] = {**row, "user": "", "amounts": [0] * len(row["amounts"])}
+            sums[key] = {**row, "user": "", "amounts": [0] * len(row["amounts"]), "is_sum": True}
             shown.append(sums[key])
         pairs = zip(sums[key]["amounts"], row["amounts"], strict=True)
         sums[key]["amounts"] = [sum(pair) for pair in pairs]
@@ -265,11 +295,6 @@ class UsageReport:
             text = f"{error}\nslurmdb_report_cluster_{name}: Problem with get query."
             raise NotAnsweredError(text) from error
         names, users = self.conditions.names("wckeys"), self.conditions.lowered("users")
-        shown = [self.known.index(tres) for tres in self.tres]
-        most = max((sums[at] for sums in self._totals.values() if sums for at in shown), default=0)
-        for column in self.columns:
-            if column.grows:  # Slurm makes room for the time of the whole cluster here
-                column.width = max(column.width, len(str(most)))
         return [
             {**row, "depth": 0}
             for row in rows
@@ -288,14 +313,24 @@ class UsageReport:
         """Print rows, one line for each TRES of each."""
         printer = self.session.printer()
         printer.title(*self.title(name))
+        self._make_room({row["cluster"] for row in rows})
         lines = [cells(self.columns, self._cell(row, tres)) for row in rows for tres in self.tres]
         printer.table(self.columns, lines)
+
+    def _make_room(self, shown: "Container[str]") -> None:
+        """Widen columns for the whole time of clusters that have no row, as Slurm does."""
+        for cluster, totals in self._totals.items():
+            for column in self.columns if totals and cluster not in shown else ():
+                names = {"Used": self.tres, "Energy": ["energy"]}.get(column.name, ())
+                digits = (len(str(totals[self.known.index(name)])) for name in names)
+                column.width = max(column.width, *digits, 0)
 
     def _cell(self, row: "Row", tres: str) -> "Any":
         def amount(tres_name: str) -> Amount:
             index = self.known.index(tres_name)
             totals = self._totals.get(row["cluster"]) or [0] * len(self.known)
-            return Amount(row["amounts"][index], totals[index])
+            # Slurm makes no room for the sums of wckeys.
+            return Amount(row["amounts"][index], totals[index], "is_sum" not in row)
 
         def cell(name: str) -> "Cell":
             if name == "Accounts":

@@ -71,7 +71,10 @@ def _accounts_above(connection: sa.Connection, cluster_id: int) -> dict[str, str
 def _sizes(
     scope: Scope, request: ListJobSizes, cluster_id: int, span: Span
 ) -> Iterator[tuple[Size, int, int]]:
-    """Yield size, number of jobs and seconds times amount; a size may come repeatedly."""
+    """Yield size, number of jobs and seconds times amount; a size may come repeatedly.
+
+    As in Slurm, jobs that ran for less than a second are no jobs here.
+    """
     clauses = [
         _jobs.cluster_id == cluster_id,
         _jobs.start_us > 0,
@@ -97,7 +100,7 @@ def _whole_runs(
     end_s = sa.case((is_over, _jobs.end_us // SECOND_US), else_=span.end_s)
     keys = _keys(request)
     query = sa.select(*keys, sa.func.count(), sa.func.sum(end_s - begin_s)).where(
-        _jobs.suspended_us == 0, _jobs.suspend_start_us == 0, *clauses
+        _jobs.suspended_us == 0, _jobs.suspend_start_us == 0, end_s > begin_s, *clauses
     )
     for row in connection.execute(query.group_by(*keys)):
         if _ran_there(row, request):
@@ -128,7 +131,8 @@ def _suspended_runs(
         if row.suspend_start_us:
             still.append(Span(row.suspend_start_us // SECOND_US, span.end_s))
         seconds = ran.seconds - covered(period.within(ran) for period in still)
-        yield _size(row), 1, seconds * _amount(row, request.tres)
+        if seconds > 0:
+            yield _size(row), 1, seconds * _amount(row, request.tres)
 
 
 def _keys(request: ListJobSizes) -> list[sa.Column[Any]]:

@@ -145,6 +145,11 @@ def _qos_names(connection: sa.Connection) -> dict[int, str]:
     return {row.id: row.name for row in connection.execute(sa.select(table.c.id, table.c.name))}
 
 
+def _place(row: sa.Row[Any]) -> tuple[bool, str, str]:
+    """Return where an association stands among those below the same account."""
+    return not row.user, row.user or row.account, row.partition
+
+
 class UsageTree:
     """The associations of a cluster with what each and all below it have used, by QOS.
 
@@ -161,7 +166,7 @@ class UsageTree:
         self.used: dict[int, dict[int, Amounts]] = {row.id: {} for row in rows}
         self._below: dict[int, list[sa.Row[Any]]] = {}
         # Users come before the accounts below the same account, as in Slurm.
-        for row in sorted(rows, key=lambda row: (not row.user, row.user or row.account, row.id)):
+        for row in sorted(rows, key=_place):
             self._below.setdefault(row.parent_id, []).append(row)
         above = {row.id: row.parent_id for row in rows}
         for (association_id, qos_id), amounts in used.items():
