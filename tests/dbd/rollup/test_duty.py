@@ -115,6 +115,20 @@ def test_a_drained_node_is_down_when_its_jobs_have_ended(store: Database) -> Non
     assert cluster_row(store, at("12:00:00"))["down_s"] == 16 * 600 + 16 * 3000
 
 
+def test_jobs_that_wait_for_a_drained_node_keep_it_out_of_service(store: Database) -> None:
+    """They run there when it is back, in this hour or in a later one."""
+    drain = {"flags": int(NodeFlag.DRAIN), "reason": "test", "reason_uid": 0}
+    record(store, ev.NodeUpdated(at("12:10:00"), (0,), drain), submitted(at("12:20:00"), 1))
+    record(store, submitted(at("12:20:00"), 2))
+    record(store, ev.NodeUpdated(at("13:40:00"), (0,), {"flags": 0}))
+    record(store, *started(at("13:50:00"), 1, on(1, 4)), *started(at("13:50:00"), 2, on(1, 4)))
+    record(store, *finished(at("13:55:00"), 1, 3, 0))
+    record(store, *finished(at("14:30:00"), 2, 3, 0))
+    roll_up(store, at("15:00:00"))
+    assert cluster_row(store, at("12:00:00"))["down_s"] == 16 * 3000
+    assert cluster_row(store, at("13:00:00"))["down_s"] == 16 * 2400
+
+
 def test_suspended_time_is_not_used(store: Database) -> None:
     """A job may be suspended in one hour and resumed in another."""
     record(store, submitted(at("12:00:00"), 1), *started(at("12:00:00"), 1, on(1, 4)))

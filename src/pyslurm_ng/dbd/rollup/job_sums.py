@@ -81,7 +81,9 @@ def read_sums(
 def last_ends(
     connection: sa.Connection, cluster_id: int, hour_us: tuple[int, int], drains_us: tuple[int, int]
 ) -> list[sa.Row[Any]]:
-    """Return for each list of nodes when the last plain job there ended: node_list, end_us.
+    """Return for each list of nodes when plain jobs ran there: node_list, start_us, end_us.
+
+    The first begin and the last end are those of all jobs of the list.
 
     Args:
         hour_us: the hour in which the jobs came.
@@ -90,8 +92,9 @@ def last_ends(
             nodes are drained for longer than an hour, and then no row is looked for.
     """
     first_us, last_us = drains_us
+    start_us = sa.func.min(_jobs.start_us).label("start_us")
     end_us = sa.func.max(_jobs.end_us).label("end_us")
-    query = sa.select(_jobs.node_list, end_us).where(
+    query = sa.select(_jobs.node_list, start_us, end_us).where(
         _came(cluster_id, *hour_us),
         is_plain(hour_us[1]),
         _jobs.start_us > 0,

@@ -21,6 +21,9 @@ from pyslurm_ng.dbd.rollup import job_sums
 from pyslurm_ng.dbd.rollup.hour import Capacity, Down, Job, JobSum, Reserved
 from pyslurm_ng.dbd.rollup.spans import Span
 
+Runs = dict[str, list[Span]]
+"""When jobs ran, by node."""
+
 _CHUNK = 500
 _ENDLESS_S = 2**62
 
@@ -133,19 +136,20 @@ class HourRows:
         """Return what the cluster had, and when nodes were out of service."""
         capacities, downs = [], []
         drains_us = [row.start_us for row in events if row.state.startswith("DRAIN")]
-        busy_until_s: dict[str, int] = {}
+        runs: Runs = {}
         if drains_us:
             drained = {row.node_name for row in events if row.state.startswith("DRAIN")}
             period = (hour.start_s * SECOND_US, hour.end_s * SECOND_US)
             times = (min(drains_us), max(drains_us))
             ended = job_sums.last_ends(connection, self._cluster_id, period, times)
             ran = [*(row for row in jobs if row.start_us), *ended]
-            busy_until_s = _busy_until_s(ran, drained, hour)
+            runs = _runs(ran, drained, hour)
         for row in events:
             start_s, end_s = _second(row.start_us), _second(row.end_us)
             if row.node_name:
                 node_amounts = amounts(row.tres or self._node_tres.get(row.node_name, ""))
-                start_s = max(start_s, busy_until_s.get(row.node_name, 0))
+                if row.state.startswith("DRAIN"):
+                    start_s = max(start_s, _busy_until_s(runs.get(row.node_name, ()), start_s))
                 downs.append(Down(row.node_name, start_s, end_s, node_amounts))
             else:
                 capacities.append(Capacity(start_s, end_s, amounts(row.tres)))
@@ -257,14 +261,22 @@ class Members:
         return tuple(dict.fromkeys(chosen))
 
 
-def _busy_until_s(jobs: Iterable[sa.Row[Any]], drained: set[str], hour: Span) -> dict[str, int]:
-    """Return when the jobs of drained nodes end: these nodes are out of service only then."""
-    until_s: dict[str, int] = {}
+def _runs(jobs: Iterable[sa.Row[Any]], drained: set[str], hour: Span) -> Runs:
+    """Return when jobs ran on drained nodes."""
+    runs: Runs = {}
     for row in jobs:
-        end_s = _second(row.end_us) or hour.end_s
+        run = Span(_second(row.start_us), _second(row.end_us) or hour.end_s)
         for name in drained.intersection(_names(row.node_list)):
-            until_s[name] = max(until_s.get(name, 0), end_s)
-    return until_s
+            runs.setdefault(name, []).append(run)
+    return runs
+
+
+def _busy_until_s(runs: Iterable[Span], drain_s: int) -> int:
+    """Return when the jobs of a node end that ran when it was drained.
+
+    It is out of service only then. Later ones waited until it was back.
+    """
+    return max((run.end_s for run in runs if run.start_s <= drain_s), default=0)
 
 
 @lru_cache(1024)
