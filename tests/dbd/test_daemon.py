@@ -95,6 +95,36 @@ def test_reconfigure_takes_up_what_is_private(daemon: AccountingDaemon) -> None:
     client.close()
 
 
+def test_a_reconfigure_that_fails_changes_nothing(daemon: AccountingDaemon) -> None:
+    """A log that cannot be opened is found last, when all else has been read."""
+    daemon.write_dbd_conf()
+    assert daemon.run().returncode == 0
+    good = daemon.dbd_conf.read_text()
+    broken = good.replace("slurmdbd.log", "none/slurmdbd.log")
+    daemon.dbd_conf.write_text(broken + "PrivateData=jobs\nDebugLevel=quiet\n")
+    client = daemon.client()
+    client.change("Reconfigure", {})
+    pairs = dict(client.call("ShowDbdConfig", {})["pairs"])
+    assert (pairs["PrivateData"], pairs["LogFile"]) == ("none", f"{daemon.path}/slurmdbd.log")
+    daemon.dbd_conf.write_text(good)
+    client.change("Reconfigure", {})
+    client.close()
+    log = (daemon.path / "slurmdbd.log").read_text()
+    assert "No such file or directory; the old configuration stays" in log
+    assert "Reconfigure signal (SIGHUP) received" in log
+
+
+def test_a_reconfigure_makes_it_no_nicer(daemon: AccountingDaemon) -> None:
+    """-n is about the start; each SIGHUP added to it, until accounting had no turn."""
+    daemon.write_dbd_conf()
+    assert daemon.run("-n3").returncode == 0
+    nice = os.getpriority(os.PRIO_PROCESS, daemon.pid())
+    client = daemon.client()
+    client.change("Reconfigure", {})
+    client.close()
+    assert os.getpriority(os.PRIO_PROCESS, daemon.pid()) == nice
+
+
 def test_daemons_at_other_ports_leave_one_file(daemon: AccountingDaemon) -> None:
     """`pyslurm-ng up` takes ports that are free, others each time, in the same directory."""
     daemon.write_dbd_conf()

@@ -95,7 +95,8 @@ class Daemon:
         except CannotBecome as error:
             raise CannotStart(str(error)) from None
         try:
-            self._open_log()
+            self._open_log(self._conf)
+            self._settle()
             os.umask(0o077)
             # Accounting holds job names and command lines, and this process a password.
             self._log.info(f"slurmdbd version {__version__} started")
@@ -115,17 +116,10 @@ class Daemon:
                 return
         raise CannotStart(f"another slurmdbd answers on {path}")
 
-    def _open_log(self) -> None:
-        conf = self._conf
+    def _open_log(self, conf: Configuration) -> None:
+        """Write the log as `conf` says; if its file cannot be opened, it stays as it was."""
         level = min(conf.log_level + self._options.verbose, 9)
-        # In the background only what prevents the start is for the terminal; see _serve.
-        is_shown = self._options.foreground or not conf.log_file
-        self._log.stderr_level = max(INFO, level) if is_shown else ERROR
-        foreground = self._options.foreground
         has_file = bool(conf.log_file)
-        self._log.syslog_level = syslog_level(
-            conf.syslog_debug, level, has_file=has_file, foreground=foreground
-        )
         if has_file:
             try:
                 self._log.open(conf.log_file, level, conf.log_time_format)
@@ -133,12 +127,22 @@ class Daemon:
                 raise CannotStart(
                     f"Unable to open log file {conf.log_file}: {error.strerror}"
                 ) from None
-        if self._options.change_directory:
-            os.chdir(os.path.dirname(conf.log_file) if conf.log_file else "/var/tmp")
-        if self._options.nice:
-            os.nice(self._options.nice)
+        # In the background only what prevents the start is for the terminal; see _serve.
+        foreground = self._options.foreground
+        self._log.stderr_level = max(INFO, level) if foreground or not has_file else ERROR
+        self._log.syslog_level = syslog_level(
+            conf.syslog_debug, level, has_file=has_file, foreground=foreground
+        )
         for warning in conf.warnings:
             self._log.info(warning)
+
+    def _settle(self) -> None:
+        """Go where a core may be written, and take the niceness of -n."""
+        if self._options.change_directory:
+            log_file = self._conf.log_file
+            os.chdir(os.path.dirname(log_file) if log_file else "/var/tmp")
+        if self._options.nice:
+            os.nice(self._options.nice)
 
     def _open_database(self, database: Database) -> None:
         shown = self._conf.url.render_as_string(hide_password=True)
@@ -312,11 +316,12 @@ class Daemon:
         """Take what can be taken while the daemon runs, and name what needs a restart."""
         try:
             new = load_configuration(self._options)
-            self._conf, waiting = reconfigured(self._conf, new)
-            self._open_log()
+            conf, waiting = reconfigured(self._conf, new)
+            self._open_log(conf)
         except (BadOptions, CannotStart) as error:
             self._log.error(f"reconfigure: {error}; the old configuration stays")
             return
+        self._conf = conf
         self._log.info("Reconfigure signal (SIGHUP) received")
         if waiting:
             self._log.error(f"reconfigure: {', '.join(waiting)}: a restart is needed for that")
