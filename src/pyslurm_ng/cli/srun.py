@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from pyslurm_ng.wire.client import Client
 
 CONF_KEYS = (
-    "KillOnBadExit", "MpiDefault", "WaitTime", "SrunPortRange", "SrunProlog", "SrunEpilog",
-    "SlurmdPidFile", "PrologFlags", *submission.CONF_KEYS,
+    "JobFileAppend", "KillOnBadExit", "MpiDefault", "WaitTime", "SrunPortRange", "SrunProlog",
+    "SrunEpilog", "SlurmdPidFile", "PrologFlags", *submission.CONF_KEYS,
 )  # fmt: skip
 _EXIT_ERROR = "SLURM_EXIT_ERROR"
 
@@ -457,7 +457,7 @@ class _Srun:
                 self._signals,
                 verbose=options.verbose,
                 quiet=self._quiet,
-                kill_on_bad_exit=self._kills_on_bad_exit(),
+                kill_on_bad_exit=step_request.kills_on_bad_exit(options, self._conf),
                 wait_s=int(options.settings.get("wait") or self._conf.get("WaitTime", "0") or 0),
                 kill_wait_s=granted["kill_wait_s"],
                 show_status="disable-status" not in options.settings,
@@ -493,10 +493,6 @@ class _Srun:
                 return run_beside(self._options, self._conf, "epilog", self._operands, variables)
         except Interrupted as problem:
             return problem.number
-
-    def _kills_on_bad_exit(self) -> bool:
-        default = self._conf.get("KillOnBadExit", "0") == "1"
-        return step_request.is_on(self._options, "kill-on-bad-exit", default)
 
     def _created(self, fields: "dict[str, Any]") -> "dict[str, Any]":
         from pyslurm_ng.cli.step.creation import NoStep, StepCreation

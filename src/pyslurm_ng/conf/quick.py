@@ -10,8 +10,14 @@ import sys
 from posix import environ
 
 from pyslurm_ng.base.input_files import MOST_OF_CONF, read_whole
+from pyslurm_ng.base.word_values import TRUE_WORDS
 
 _DEFAULT_PATH = "/etc/slurm/slurm.conf"
+
+
+def is_yes(values: dict[str, str], key: str) -> bool:
+    """Return whether a key that is YES or NO is YES; it is NO by default."""
+    return values.get(key, "").lower() in TRUE_WORDS
 
 
 def find_conf() -> str:

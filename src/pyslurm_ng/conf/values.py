@@ -9,12 +9,11 @@ from pyslurm_ng.base.hostlist import HostlistError, count
 from pyslurm_ng.base.numbers import INFINITE, NO_VAL
 from pyslurm_ng.base.tres import TresError, parse_node_gres, parse_weights
 from pyslurm_ng.base.units import UnitError, parse_time_limit_s, whole_number
+from pyslurm_ng.base.word_values import FALSE_WORDS, TRUE_WORDS
 from pyslurm_ng.conf.tables.key import ControllerHost, Key
 from pyslurm_ng.conf.tables.options import OPTIONS
 
-_TRUE = ("yes", "true", "1", "up", "on")
 _BYTES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-_FALSE = ("no", "false", "0", "down", "off")
 _UNLIMITED = ("infinite", "unlimited")
 # Lists in which Slurm refuses unknown words, and PrivateData, where a misspelt word would show what
 # is private. In other lists it ignores them, so that sites can keep words of newer, older and
@@ -183,9 +182,9 @@ def _cluster_name(key: Key, text: str) -> str:
 
 def _bool(key: Key, text: str) -> bool:
     lowered = text.lower()
-    if lowered in _TRUE:
+    if lowered in TRUE_WORDS:
         return True
-    if lowered in _FALSE:
+    if lowered in FALSE_WORDS:
         return False
     raise BadValue(f"'{text}' is neither YES nor NO")
 

@@ -16,8 +16,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pyslurm_ng.base.hostlist import fold_numbers
+from pyslurm_ng.base.numbers import REQ_OPEN_APPEND, REQ_OPEN_TRUNCATE
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.step import multi_prog
+from pyslurm_ng.cli.step.launch import appends
 from pyslurm_ng.cli.step.link import MOST_STRANGERS
 from pyslurm_ng.cli.step.multi_prog import MultiProgError, check_programs, read_programs
 from pyslurm_ng.cli.step.program_path import located
@@ -594,7 +596,7 @@ def test_all_standard_error_is_asked_for_beside_a_file_of_the_output() -> None:
     """`-o none -e all` and `-o FILE.%t -e all`: nodes would write it where the output goes."""
     options = Options("srun")
     options.request |= {"std_out": "none", "std_err": "all"}
-    fields = Routes(options, {}, 1, (0, 0)).open(StepIo(Sink(1), Sink(2)))
+    fields = Routes(options, {}, 1, (0, 0), {}).open(StepIo(Sink(1), Sink(2)))
     assert fields == {"std_out": "/dev/null", "std_err": "all"}
 
 
@@ -606,8 +608,33 @@ def test_a_file_of_errors_here_is_kept_from_files_of_the_output(
     options = Options("srun")
     options.request |= {"std_out": output, "std_err": str(tmp_path / "err"), "work_dir": "/tmp"}
     streams = StepIo(Sink(1), Sink(2))
-    assert Routes(options, {}, 1, (0, 0)).open(streams)["std_err"] == "all"
+    assert Routes(options, {}, 1, (0, 0), {}).open(streams)["std_err"] == "all"
     os.close(streams.err.descriptor)
+
+
+@pytest.mark.parametrize(
+    ("conf", "flags", "kept"),
+    [
+        ("0", 0, ""),
+        ("1", 0, "old"),
+        ("YES", 0, "old"),
+        ("1", REQ_OPEN_TRUNCATE, ""),
+        ("0", REQ_OPEN_APPEND, "old"),
+    ],
+)
+def test_job_file_append_is_about_files_of_srun_too(
+    conf: str, flags: int, kept: str, tmp_path: Path
+) -> None:
+    """JobFileAppend=1 is the default of --open-mode, as srun's manual says."""
+    path = tmp_path / "out"
+    path.write_text("old")
+    options = Options("srun")
+    options.request |= {"std_out": str(path), "flags": flags}
+    streams = StepIo(Sink(1), Sink(2))
+    Routes(options, {}, 1, (0, 0), {"JobFileAppend": conf}).open(streams)
+    os.close(streams.out.descriptor)
+    assert path.read_text() == kept
+    assert appends(options, {"JobFileAppend": conf}) == bool(kept)
 
 
 @pytest.mark.parametrize("word", ["all", "ALL", "All"])
@@ -615,7 +642,7 @@ def test_all_is_a_word_in_any_case(word: str) -> None:
     """As `none` is, and as both are in Slurm: no file of this name is made."""
     options = Options("srun")
     options.request |= {"std_in": word, "std_out": "NONE", "std_err": word}
-    fields = Routes(options, {}, 1, (0, 0)).open(StepIo(Sink(1), Sink(2)))
+    fields = Routes(options, {}, 1, (0, 0), {}).open(StepIo(Sink(1), Sink(2)))
     assert fields == {"std_out": "/dev/null", "std_err": "all"}
 
 
@@ -630,7 +657,7 @@ def test_a_pattern_for_a_name_means_the_job(
     monkeypatch.setenv("SLURM_JOB_NAME", "outer")
     options = Options("srun")
     options.request |= {"std_out": f"{tmp_path}/%x", "name": "inner"}
-    Routes(options, {}, 1, (0, 0)).open(StepIo(Sink(1), Sink(2)))
+    Routes(options, {}, 1, (0, 0), {}).open(StepIo(Sink(1), Sink(2)))
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
@@ -661,7 +688,7 @@ def test_a_local_file_that_cannot_be_opened_is_named_by_its_stream(
     options = Options("srun")
     options.request[f"std_{stream[3:]}"] = str(tmp_path if stream != "stdin" else tmp_path / "no")
     with pytest.raises(OSError, match=f"'{stream} file'$"):
-        Routes(options, {}, 1, (0, 0)).open(StepIo(Sink(1), Sink(2)))
+        Routes(options, {}, 1, (0, 0), {}).open(StepIo(Sink(1), Sink(2)))
 
 
 def options_with(tmp_path: Any, text: str, words: list[str]) -> Options:

@@ -7,6 +7,7 @@ from pyslurm_ng.cli.file_names import current_directory
 from pyslurm_ng.cli.step.mpi_kinds import without_outer_ranks
 from pyslurm_ng.cli.step.step_request import is_on
 from pyslurm_ng.cli.submit import binding_options, submission
+from pyslurm_ng.conf.quick import is_yes
 from pyslurm_ng.wire.client import Client, SlurmError
 
 TYPE_CHECKING = False
@@ -142,6 +143,13 @@ def gpu_bind(request: "Mapping[str, Any]") -> str:
     return f"single:{per_gpu}"
 
 
+def appends(options: "Options", conf: "dict[str, str]") -> bool:
+    """Return whether files of output keep what is in them: --open-mode, else JobFileAppend."""
+    if options.has_flag(REQ_OPEN_APPEND | REQ_OPEN_TRUNCATE):
+        return options.has_flag(REQ_OPEN_APPEND)
+    return is_yes(conf, "JobFileAppend")
+
+
 def launch_fields(
     options: "Options",
     conf: "dict[str, str]",
@@ -156,7 +164,7 @@ def launch_fields(
         "programs": programs,
         "environment": task_environment(options, os.environb, granted),
         "cwd": request.get("work_dir") or current_directory(),
-        "append": options.has_flag(REQ_OPEN_APPEND),
+        "append": appends(options, conf),
         "label": "label" in settings,
         "pty": "pty" in settings,
         "keeps_counts": "preserve-env" in settings,

@@ -70,7 +70,8 @@ class Preparation:
                 self._call_plugins(operands)
                 self.programs = self._programs(operands, count)
                 self.fields = self._send_program(operands[0])
-                self.fields |= Routes(self._options, self._granted, count, ranks).open(self.streams)
+                routes = Routes(self._options, self._granted, count, ranks, self._conf)
+                self.fields |= routes.open(self.streams)
                 status = run_beside(self._options, self._conf, "prolog", operands, variables)
         except MultiProgError as problem:
             raise NotPrepared(f"error: {problem}") from None

@@ -2,7 +2,7 @@
 
 import os
 
-from pyslurm_ng.base.numbers import NO_VAL, REQ_OPEN_APPEND
+from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.cli.file_names import current_directory
 from pyslurm_ng.cli.step.streams import Labels, Sink, open_input, open_local
 
@@ -23,12 +23,19 @@ class Routes:
     Args:
         count: how many tasks there are.
         ranks: the first one's, and how many there are in all if other components have some.
+        conf: has JobFileAppend.
     """
 
     def __init__(
-        self, options: "Options", granted: "dict[str, Any]", count: int, ranks: "tuple[int, int]"
+        self,
+        options: "Options",
+        granted: "dict[str, Any]",
+        count: int,
+        ranks: "tuple[int, int]",
+        conf: "dict[str, str]",
     ) -> None:
         self._options = options
+        self._conf = conf
         self._granted = granted
         self._count = count
         self._ranks = ranks
@@ -101,10 +108,12 @@ class Routes:
 
     def _file(self, path: str) -> Sink:
         """Return a file opened for both streams if both name it; components append to theirs."""
+        from pyslurm_ng.cli.step.launch import appends
+
         if path not in self._files:
             is_shared = bool(self._ranks[1])
-            appends = bool(self._options.request.get("flags", 0) & REQ_OPEN_APPEND)
-            self._files[path] = Sink(open_local(path, append=appends or is_shared), path)
+            keeps = appends(self._options, self._conf)
+            self._files[path] = Sink(open_local(path, append=keeps or is_shared), path)
         return self._files[path]
 
     def _absolute(self, pattern: str) -> str:

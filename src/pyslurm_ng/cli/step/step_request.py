@@ -19,6 +19,7 @@ from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.submit import option_values as ov
 from pyslurm_ng.cli.submit.option_state import COMMAND_LINE, ENVIRONMENT
 from pyslurm_ng.cli.submit.option_values import NO_HOSTS
+from pyslurm_ng.conf.quick import is_yes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -124,6 +125,11 @@ def is_on(options: "Options", name: str, default: bool = False) -> bool:
     """Return whether a switch with an optional number is on."""
     value = options.settings.get(name)
     return default if value is None else not value or int(value) != 0
+
+
+def kills_on_bad_exit(options: "Options", conf: "dict[str, str]") -> bool:
+    """Return whether a task that fails ends the step: --kill-on-bad-exit, else KillOnBadExit."""
+    return is_on(options, "kill-on-bad-exit", is_yes(conf, "KillOnBadExit"))
 
 
 def _came_from(options: "Options", name: str) -> int:
