@@ -262,7 +262,7 @@ class ControllerParts:
             writer,
             self._edges.call_soon,
             self.clock.now_us,
-            lambda: self.configuration.conf.slurmctld_parameters,
+            lambda: self.configuration.conf,
         )
         writer.observe(het.applied, is_brittle=True)
         het.begin()

@@ -137,9 +137,7 @@ class SimController:
         self.writer.observe(self.dependencies.applied)
         self.writer.observe(self.scheduler.applied)
         self.writer.observe(self.soft.applied)
-        self.het = HetFollower(
-            self.writer, world.call_soon, lambda: world.now_us, lambda: conf.slurmctld_parameters
-        )
+        self.het = HetFollower(self.writer, world.call_soon, lambda: world.now_us, lambda: conf)
         self.writer.observe(self.het.applied, is_brittle=True)
         self.het.begin()
         self.runner = SimPrograms(world, fate)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules.ends import het
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
@@ -19,13 +20,13 @@ class HetFollower:
         writer: Writer,
         call_soon: Callable[[Callable[[], None]], object],
         now_us: Callable[[], int],
-        parameters: Callable[[], Sequence[str]],
+        conf: Callable[[], SlurmConf],
     ) -> None:
-        """Read SlurmctldParameters with `parameters` each time."""
+        """Read the configuration with `conf` each time."""
         self._writer = writer
         self._call_soon = call_soon
         self._now_us = now_us
-        self._parameters = parameters
+        self._conf = conf
         self._due: dict[int, None] = {}
 
     def begin(self) -> None:
@@ -53,7 +54,7 @@ class HetFollower:
 
     def _follow(self) -> None:
         due, self._due = self._due, {}
-        whole = het.is_whole(self._parameters())
+        whole = het.is_whole(self._conf())
         for leader in due:
             try:
                 events = het.follow(self._writer.cluster, leader, self._now_us(), whole=whole)

@@ -139,6 +139,14 @@ def test_waiting_components_are_cancelled_with_their_leader() -> None:
     assert not room.follow()
 
 
+def test_one_component_means_all_with_whole_hetjob() -> None:
+    """A word of SchedulerParameters; waiting or running, as in Slurm 22.05."""
+    room = Room(more="SchedulerParameters=whole_hetjob")
+    assert not room.cancel("1+1").errors
+    assert {job.state for job in room.parts} == {JobState.CANCELLED}
+    assert het.is_whole(room.conf) and not het.is_whole(Room().conf)
+
+
 def test_running_component_cancelled_alone_leaves_the_others() -> None:
     """With whole_hetjob it does not."""
     room = Room()

@@ -1,13 +1,11 @@
 """What the end of one component means for the others of its heterogeneous job.
 
 The leader's end is the job's. So is anything else that happens to a component, with one exception:
-if a running component is cancelled by itself, the others go on, unless SlurmctldParameters has
+if a running component is cancelled by itself, the others go on, unless SchedulerParameters has
 whole_hetjob. Waiting components never outlive one another.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 from pyslurm_ng.base.numbers import (
     SIGNAL_CANCELLED,
@@ -15,6 +13,8 @@ from pyslurm_ng.base.numbers import (
     SIGNAL_REQUEUED,
     SIGNAL_TIME_LIMIT,
 )
+from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.conf.values import has_option
 from pyslurm_ng.ctld.rules.ends import job_end
 from pyslurm_ng.ctld.rules.queue import dependency
 from pyslurm_ng.model import events as ev
@@ -31,9 +31,9 @@ _WHY = {
 _KEPT_FLAGS = JobFlag.REQUEUED | JobFlag.REQUEUE_HOLD | JobFlag.SPECIAL_EXIT | JobFlag.LAUNCH_FAILED
 
 
-def is_whole(parameters: Iterable[str]) -> bool:
-    """Return whether SlurmctldParameters lets every cancellation reach all components."""
-    return any(word.lower() == "whole_hetjob" for word in parameters)
+def is_whole(conf: SlurmConf) -> bool:
+    """Return whether SchedulerParameters lets every cancellation reach all components."""
+    return has_option(conf.scheduler_parameters, "whole_hetjob")
 
 
 def follow(cluster: Cluster, leader: int, now_us: int, *, whole: bool) -> list[ev.AnyEvent]:

@@ -29,6 +29,7 @@ from pyslurm_ng.conf.values import has_option
 from pyslurm_ng.ctld import job_filter
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.ends import job_end
+from pyslurm_ng.ctld.rules.ends.het import is_whole
 from pyslurm_ng.ctld.rules.job_parts import JobParts
 from pyslurm_ng.ctld.rules.orders.request_parts import RequestPart
 from pyslurm_ng.ctld.rules.permission import may_change
@@ -177,10 +178,11 @@ class _Cancelling:
             if not is_end:
                 self.error(job_filter.job_id_text(job), Errno.ESLURM_TRANSITION_STATE_NO_UPDATE)
                 return
-            if job.het_job_id not in (0, job.job_id):
+            leader = self.cluster.jobs.get(job.het_job_id, job)
+            if leader is not job and not is_whole(self.context.conf):
                 self.error(text, Errno.ESLURM_NOT_WHOLE_HET_JOB)
                 return
-            self._end_pending(job, tasks)
+            self._end_pending(leader, tasks)
             # Components that wait end with their leader.
             for other in het_components(self.cluster, job):
                 if other.state == JobState.PENDING and other.job_id not in self.ended:
