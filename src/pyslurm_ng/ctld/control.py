@@ -16,7 +16,6 @@ from pyslurm_ng.ctld.start import Options
 from pyslurm_ng.daemon import background as bg
 from pyslurm_ng.daemon.log import FATAL, INFO, LEVELS, DaemonLog
 from pyslurm_ng.wire.messages import Done, Shutdown
-from pyslurm_ng.wire.node_messages import NodeReconfigure
 from pyslurm_ng.wire.query_messages import (
     SetDampening,
     SetDebugFlags,
@@ -123,7 +122,7 @@ class Control:
         parts.adopt(fresh)
         cluster = parts.writer.cluster
         parts.writer.record(configure(cluster, conf, parts.clock.now_us(), fresh.topologies))
-        parts.sender.broadcast(NodeReconfigure(cluster.epoch))
+        parts.sender.reconfigure()
         self._write_scheduling(is_on=bool(conf.slurm_sched_log_level))
         self._log.info("reconfigured from " + conf.path)
         for line in fresh.warnings:

@@ -43,6 +43,20 @@ def room(tmp_path: Path) -> SenderRoom:
     return room
 
 
+def test_nodes_that_were_away_read_their_files_when_they_are_back(tmp_path: Path) -> None:
+    """Just after a restart of slurmctld `scontrol reconfigure` finds no node."""
+    room = SenderRoom(tmp_path)
+    room.register("n1")
+    room.sync()
+    room.sender.reconfigure()
+    room.register("n1")
+    room.register("n2")
+    room.register("n2")
+    room.sync()
+    told = [name for name, sent in room.wire.sent if isinstance(sent, nm.NodeReconfigure)]
+    assert told == ["n1", "n2"]
+
+
 def test_a_launch_leaves_only_when_its_allocation_is_durable(room: SenderRoom) -> None:
     """Nothing runs that a crash could make unknown."""
     job_id = room.start_job()

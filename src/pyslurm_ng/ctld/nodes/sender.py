@@ -29,6 +29,7 @@ from pyslurm_ng.wire.node_messages import (
     ORDER_BYTES,
     ORDERS_AT_ONCE,
     NodeOrders,
+    NodeReconfigure,
     NodeRegisterAgain,
     Order,
     TerminateJob,
@@ -66,6 +67,7 @@ class Sender:
     ) -> None:
         """Send over `wire`; a duty of which no order can be made is a fault."""
         self.nodes: set[str] = set()
+        self._unread: set[str] = set()  # nodes that were away at the last reconfigure
         self.sent = 0
         self._writer = writer
         self._wire = wire
@@ -115,7 +117,11 @@ class Sender:
 
     def registered(self, node_id: int) -> None:
         """Send a node that has registered all that it owes, once that is durable."""
-        self.nodes.add(self._writer.cluster.node(node_id).spec.name)
+        name = self._writer.cluster.node(node_id).spec.name
+        self.nodes.add(name)
+        if name in self._unread:
+            self._unread.remove(name)
+            self._writer.when_durable(partial(self.tell, name, self._reconfigure_message()))
         self._build((node_id,), 0)
 
     def end_strays(self, node_id: int, strays: Iterable[tuple[int, int]]) -> None:
@@ -153,6 +159,18 @@ class Sender:
         """Send a message to every node that is here, such as NodeShutdown."""
         for name in sorted(self.nodes):
             self._post(name, message)
+
+    def reconfigure(self) -> None:
+        """Have nodes read their files again; those that are away do it when they are back.
+
+        After a restart of slurmctld all of them are away for some seconds.
+        """
+        self.broadcast(self._reconfigure_message())
+        names = {node.spec.name for node in self._writer.cluster.living_nodes()}
+        self._unread = names - self.nodes
+
+    def _reconfigure_message(self) -> NodeReconfigure:
+        return NodeReconfigure(self._writer.cluster.epoch)
 
     # Building -----------------------------------------------------------------------------------
 
