@@ -76,6 +76,14 @@ def test_users_are_added_with_keys(store: Database) -> None:
     assert shown["DefaultWCKey"] == "wb"
 
 
+def test_the_first_key_is_the_default(store: Database) -> None:
+    """As in Slurm 22.05; later ones do not take its place."""
+    manage(store, "add user alice account=physics wckeys=wb,wa")
+    assert keys(store) == {"alice": ("wb", ("wa", "wb"))}
+    manage(store, "add user alice wckeys=wc")
+    assert keys(store) == {"alice": ("wb", ("wa", "wb", "wc"))}
+
+
 def test_a_default_is_one_of_a_users_keys(store: Database) -> None:
     """With the words of 22.05."""
     manage(store, "add user alice account=physics wckeys=wa,wb")

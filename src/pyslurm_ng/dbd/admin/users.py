@@ -118,7 +118,7 @@ def _add_wckeys(change: Change, words: Words, names: list[str], keys: list[str])
     clusters = change.clusters(words, must_exist=True)
     own = list(dict.fromkeys(names))
     lines = [line for number, cluster in clusters
-             for line in wckeys.add(change, number, cluster, own, keys)]  # fmt: skip
+             for line in wckeys.add(change, number, cluster, own, keys, is_new=True)]  # fmt: skip
     if "DefaultWCKey" in words:
         wckeys.set_default(change, clusters, own, words.last("DefaultWCKey") or wckeys.NO_KEY[0])
     touch(change, own)

@@ -27,9 +27,13 @@ def check_name(key: str) -> None:
         raise RefusedError(f" Bad wckey {key!r}")
 
 
-def add(change: Change, cluster_id: int, cluster: str, names: list[str], keys: list[str]
-        ) -> list[str]:  # fmt: skip
-    """Give users keys on a cluster; return the lines for what is new."""
+def add(change: Change, cluster_id: int, cluster: str, names: list[str], keys: list[str],
+        *, is_new: bool = False) -> list[str]:  # fmt: skip
+    """Give users keys on a cluster; return the lines for what is new.
+
+    Args:
+        is_new: the first key of a user that had none becomes the user's default.
+    """
     present = _present(change, cluster_id, names)
     new = [(name, key) for name in names for key in keys if key not in present.get(name, ())]
     rows: list[Row] = [
@@ -37,7 +41,7 @@ def add(change: Change, cluster_id: int, cluster: str, names: list[str], keys: l
             "cluster_id": cluster_id,
             "name": key,
             "user": name,
-            "is_default": 0,
+            "is_default": int(is_new and name not in present and key == keys[0]),
             **change.stamp(is_new=True),
         }
         for name, key in new

@@ -510,15 +510,23 @@ def test_a_job_has_its_users_default_wckey() -> None:
     assert with_wckeys("associations").job().request.wckey == ""
 
 
+@pytest.mark.parametrize("word", ["associations", "limits"])
+def test_an_unknown_qos_is_dropped_where_qos_are_not_enforced(word: str) -> None:
+    """As in Slurm 22.05: a script's --qos of another cluster does not stop it there."""
+    assert with_accounts(word).job(qos="nope").qos == ""
+    assert with_accounts("qos").refused(qos="nope") == Errno.ESLURM_INVALID_QOS
+
+
 @pytest.mark.parametrize("word", ["wckeys", "all"])
 def test_wckeys_are_enforced(word: str) -> None:
-    """--wckey takes what sacctmgr gave, else the default counts; without any no job is taken."""
+    """--wckey takes what sacctmgr gave, else the default counts; 22.05 lets users have none."""
     room = with_wckeys(word)
     assert room.job().request.wckey == "*wb"
     assert room.job(wckey="wa").request.wckey == "wa"
     assert room.refused(wckey="other") == Errno.ESLURM_INVALID_WCKEY
     with_none = with_accounts(word)
-    assert with_none.refused() == Errno.ESLURM_INVALID_WCKEY
+    assert with_none.job().request.wckey == "*"
+    assert with_none.refused(wckey="wa") == Errno.ESLURM_INVALID_WCKEY
 
 
 def test_without_enforcement_no_user_is_refused() -> None:

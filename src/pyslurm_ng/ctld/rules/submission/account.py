@@ -76,11 +76,12 @@ def standing_of(
 
 
 def may_use_wckey(cluster: Cluster, user_name: str, wckey: str, conf: SlurmConf) -> bool:
-    """Return whether a user has a key, or none is asked for."""
-    if "wckeys" not in enforced(conf):
+    """Return whether a user has a key, or there is none: the job names none, nor has a default."""
+    name = wckey.removeprefix(DEFAULT_WCKEY)
+    if not name or "wckeys" not in enforced(conf):
         return True
     user = cluster.users.get(user_name)
-    return user is not None and wckey.removeprefix(DEFAULT_WCKEY) in user.wckeys
+    return user is not None and name in user.wckeys
 
 
 def wckey_of(cluster: Cluster, request: JobRequest, context: Context) -> str:
@@ -124,8 +125,10 @@ def _with_qos(
 ) -> Standing | Reject:
     name = request.qos or default_qos(cluster, assoc)
     record = cluster.qos.get(name)
-    if record is None and name and (cluster.qos or "qos" in enforce):
+    if record is None and name and "qos" in enforce:
         return Reject(Errno.ESLURM_INVALID_QOS)
+    if record is None and cluster.qos:
+        name = ""  # as in Slurm: a name that means nothing is dropped where QOS are not enforced
     if "qos" in enforce and assoc is not None and assoc.qos and name not in assoc.qos:
         return Reject(Errno.ESLURM_INVALID_QOS)
     if record is not None and "Relative" in record.flags and owner_of(cluster, name) is not None:
