@@ -18,6 +18,12 @@ def normal_shares(tree: ShareTree) -> list[float]:
     return tree.downwards(1.0, lambda number, _, above: portions[number] * above)
 
 
+def normal_usage(usage: Sequence[float]) -> list[float]:
+    """Return the part of all use that is each association's; the root is the first."""
+    whole = usage[0] if usage else 0.0
+    return [used / whole if whole else 0.0 for used in usage]
+
+
 def effective_usage(tree: ShareTree, usage: Sequence[float]) -> list[float]:
     """Return what counts as each association's part of the use, with some of its account's.
 
@@ -25,12 +31,12 @@ def effective_usage(tree: ShareTree, usage: Sequence[float]) -> list[float]:
         usage: billing-seconds of each association, those of all below it included.
     """
 
-    def effective(number: int, parent: int, above: float) -> float:
-        own = usage[number] / usage[0] if usage[0] else 0.0
-        is_top = tree.parents[parent] < 0
-        return own + (0.0 if is_top else (above - own) * tree.portions[number])
+    of_all = normal_usage(usage)
 
-    return tree.downwards(1.0, effective)
+    def effective(number: int, _: int, above: float) -> float:
+        return of_all[number] + (above - of_all[number]) * tree.portions[number]
+
+    return tree.downwards(1.0, effective, of_all.__getitem__)
 
 
 def classic(tree: ShareTree, usage: Sequence[float], *, dampening: int = 1) -> dict[int, float]:
@@ -55,19 +61,21 @@ def usage_ratios(tree: ShareTree, usage: Sequence[float]) -> list[float]:
     Args:
         usage: billing-seconds of each association, those of all below it included.
     """
+    of_all, shares = normal_usage(usage), normal_shares(tree)
     of_level = [
         sum(usage[child] for child in children if not tree.is_apart[child])
         for children in tree.children
     ]
 
+    def first(number: int) -> float:
+        return of_all[number] / shares[number] if shares[number] else inf
+
     def ratio(number: int, parent: int, above: float) -> float:
         portion = tree.portions[number]
         used = usage[number] / of_level[parent] if of_level[parent] else 0.0
-        local = used / portion if portion else inf
-        is_top = tree.parents[parent] < 0
-        return local if is_top else _combined(above, local)
+        return _combined(above, used / portion if portion else inf)
 
-    return tree.downwards(1.0, ratio)
+    return tree.downwards(1.0, ratio, first)
 
 
 def depth_oblivious(tree: ShareTree, usage: Sequence[float]) -> dict[int, float]:

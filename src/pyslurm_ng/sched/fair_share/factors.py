@@ -11,6 +11,7 @@ from pyslurm_ng.sched.fair_share.classic import (
     depth_oblivious,
     effective_usage,
     normal_shares,
+    normal_usage,
     usage_ratios,
 )
 from pyslurm_ng.sched.fair_share.fair_tree import fair_tree, level_fair_shares
@@ -82,15 +83,18 @@ def share_figures(tree: ShareTree, usage: Sequence[float], rules: ShareRules) ->
     Args:
         usage: billing-seconds of each association, those of all below it included.
     """
-    whole = usage[0] if usage else 0.0  # the root is the first
-    of_all = [used / whole if whole else 0.0 for used in usage]
+    of_all = normal_usage(usage)
     if rules.algorithm in ("classic", "depth_oblivious"):
         shares, effective = normal_shares(tree), effective_usage(tree, usage)
         if rules.algorithm == "depth_oblivious":
             ratios = usage_ratios(tree, usage)
-            effective = [
-                ratio * share if share else 0.0 for ratio, share in zip(ratios, shares, strict=True)
-            ]
+            effective = tree.downwards(
+                1.0,
+                lambda number, _, __: (
+                    ratios[number] * shares[number] if shares[number] else of_all[number]
+                ),
+                of_all.__getitem__,
+            )
         return list(map(ShareFigures, shares, of_all, effective))
     levels = level_fair_shares(tree, usage)
     figures = []

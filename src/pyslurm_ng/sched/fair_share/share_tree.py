@@ -55,17 +55,25 @@ class ShareTree:
     def __len__(self) -> int:
         return len(self.assoc_ids)
 
-    def downwards(self, root: float, own: Callable[[int, int, float], float]) -> list[float]:
+    def downwards(
+        self,
+        root: float,
+        own: Callable[[int, int, float], float],
+        first: Callable[[int], float] | None = None,
+    ) -> list[float]:
         """Return a figure of each association, from the root down.
 
         Args:
             own: the figure of an association with shares of its own, from its number, that of the
                 association whose level it is in, and the figure of that one; the others take this.
+            first: the figure of each one in the root's level, if it comes about in another way.
         """
         figures: list[float] = []
         for number, parent in enumerate(self.parents):
             if parent < 0:
                 figures.append(root)
+            elif first and self.parents[parent] < 0:
+                figures.append(first(number))
             elif self.is_apart[number]:
                 figures.append(figures[parent])
             else:
