@@ -6,6 +6,7 @@ from typing import Any, TypeVar, overload
 
 _Item = TypeVar("_Item")
 NEVER: int
+LEVEL_BITS: int
 
 def untracked(items: list[_Item]) -> list[_Item]: ...
 def taken_over(
@@ -20,6 +21,9 @@ def rank(
     prepared: list[Any],
     priorities: NumbersKept,
 ) -> tuple[list[Any], list[Any], list[Any]]: ...
+def share_levels(
+    portions: list[float], used: list[float], parents: list[int], is_apart: list[bool]
+) -> tuple[list[float], list[int]]: ...
 def unit_counts(fits: bytes, unit_of: bytes, units: int) -> list[int]: ...
 def cells_among(fits: bytes, cells: bytes) -> array[int]: ...
 def box_sums(

@@ -8,6 +8,7 @@ twin in tests/oracle.
 
 from array import array
 
+from libc.math cimport INFINITY
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, qsort, realloc
 from libc.string cimport memcpy, memmove, memset
@@ -38,6 +39,7 @@ def untracked(list items):
 
 
 include "kernels/numbers_by_job.pxi"
+include "kernels/fair_share.pxi"
 
 
 cdef struct Place:

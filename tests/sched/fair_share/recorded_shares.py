@@ -1,11 +1,14 @@
 """What Slurm 22.05's sshare said of trees of associations on a live cluster.
 
-`tests/golden/fair_share` holds `sshare -a -l -P` of random trees on which jobs had run, without the
-columns of TRES; an empty line stands between trees. The usage is whole billing-seconds, since
-PriorityDecayHalfLife was 0.
+`tests/golden/fair_share` holds `sshare -a -l -P` of random trees without the columns of TRES; an
+empty line stands between trees. The usage is whole billing-seconds, since PriorityDecayHalfLife was
+0: of jobs in `fair_tree`, `classic` and `depth_oblivious`. The others are of
+`bench/peer_shares.py`, by seed:
 
-Of 58 trees two are left out: there Slurm ranks one user below another whose ratio is the same
-fraction, which 80-bit floating point makes unequal (ADR 0057).
+- `fair_tree_ties`: 1 to 50, associations in the order in which Slurm ranks equal accounts
+- `classic_N`, where N is FairShareDampeningFactor: 1 of 303, 304, 305, 308, 309 and 310; 2 of 300,
+  307 and 311; 5 of 301, 302 and 306
+- `depth_oblivious_shares`: 321 and 326
 """
 
 from __future__ import annotations

@@ -1,13 +1,23 @@
-"""A slow twin of Fair Tree: by recursion, with fractions instead of floating point numbers."""
+"""A slow twin of Fair Tree: by recursion, with fractions that are rounded as Slurm rounds them."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 
+from pyslurm_ng._select import LEVEL_BITS
 from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.model.assoc import Association
 
 _NONE, _SOME, _ALL = 0, 1, 2  # no shares, a ratio, no usage
+
+
+def rounded(value: Fraction, bits: int = LEVEL_BITS) -> Fraction:
+    """Return the nearest floating point number of so many bits, the even one of two."""
+    exponent = value.numerator.bit_length() - value.denominator.bit_length() - bits
+    if value >= Fraction(2) ** (exponent + bits):
+        exponent += 1
+    unit = Fraction(2) ** exponent
+    return round(value / unit) * unit
 
 
 class SlowFairTree:
@@ -51,8 +61,9 @@ class SlowFairTree:
             return _NONE, Fraction(0)
         if not self._used[assoc.assoc_id]:
             return _ALL, Fraction(0)
-        portion = Fraction(assoc.shares, whole)
-        return _SOME, portion / Fraction(self._used[assoc.assoc_id], self._used[above])
+        portion = rounded(Fraction(assoc.shares, whole), 53)
+        used = rounded(Fraction(self._used[assoc.assoc_id], self._used[above]))
+        return _SOME, rounded(portion / used)
 
     def _visit(self, siblings: list[Association], *, is_tied: bool) -> None:
         levels = {assoc.assoc_id: self.level(assoc) for assoc in siblings}

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from fractions import Fraction
+
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from pyslurm_ng._select import share_levels
 from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.model.assoc import Association
 from pyslurm_ng.sched.fair_share.factors import ShareRules, share_factors, share_figures
@@ -14,7 +18,8 @@ from tests.sched.fair_share.recorded_shares import RecordedTree, recorded
 from tests.sched.fair_share.slow_fair_tree import SlowFairTree
 from tests.world.examples import drawn
 
-FAIR_TREES = recorded("fair_tree.txt")
+NO_LEVEL = (0, (0, Fraction(0)))
+FAIR_TREES = [*recorded("fair_tree.txt"), *recorded("fair_tree_ties.txt")]
 
 
 def printed(value: float) -> str:
@@ -41,15 +46,20 @@ def assert_figures(case: RecordedTree, rules: ShareRules) -> None:
             assert printed(figure.level) == fields["LevelFS"], fields
 
 
-def has_tied_accounts(case: RecordedTree) -> bool:
-    """Return whether two accounts of one level are equal, so that 22.05 ranks them in turn."""
+def below_tied_accounts(case: RecordedTree) -> set[int]:
+    """Return the users of accounts that have an equal, which 22.05 ranks one after the other."""
     twin = SlowFairTree(case.assocs, case.used)
-    levels = [
-        (twin.level_of(assoc), twin.level(assoc))
+    levels = {
+        assoc.assoc_id: (twin.level_of(assoc), twin.level(assoc))
         for assoc in case.assocs
         if assoc.parent_id and not assoc.user and assoc.shares != INFINITE
-    ]
-    return len(set(levels)) < len(levels)
+    }
+    counts = Counter(levels.values())
+    below: set[int] = set()
+    for assoc in case.assocs:  # each after the one above it
+        if assoc.parent_id in below or counts[levels.get(assoc.assoc_id, NO_LEVEL)] > 1:
+            below.add(assoc.assoc_id)
+    return below
 
 
 @pytest.mark.parametrize("case", FAIR_TREES, ids=range(len(FAIR_TREES)))
@@ -57,38 +67,48 @@ def test_fair_tree_is_slurms(case: RecordedTree) -> None:
     """Rank for rank, with ties, without usage and with shares of the parent.
 
     Slurm 22.05 ranks equal accounts one after another, not as one as its manual says: the twin
-    that does so agrees with all recordings.
+    that does so agrees with all recordings, and ours in all users who are not in such accounts.
     """
     assert_figures(case, ShareRules())
     as_slurm = SlowFairTree(case.assocs, case.used, merges=False).factors
     tree = ShareTree(case.assocs)
     ours = fair_tree(tree, usage_of(tree, case.used))
+    tied = below_tied_accounts(case)
     for assoc_id, fields in case.fields.items():
         if not fields["User"]:
             continue
         assert printed(float(as_slurm[assoc_id])) == fields["FairShare"], fields
-        if not has_tied_accounts(case):
+        if assoc_id not in tied:
             assert printed(ours[assoc_id]) == fields["FairShare"], fields
 
 
 def test_recordings_cover_what_is_hard() -> None:
     """Accounts with and without equals, shares of the parent, no shares, no usage."""
-    assert {has_tied_accounts(case) for case in FAIR_TREES} == {False, True}
+    assert {bool(below_tied_accounts(case)) for case in FAIR_TREES} == {False, True}
     fields = [row for case in FAIR_TREES for row in case.fields.values()]
     assert {"parent", "0"} <= {row["RawShares"] for row in fields}
     assert {"inf", "0.000000"} <= {row["LevelFS"] for row in fields}
 
 
-@pytest.mark.parametrize("algorithm", ["classic", "depth_oblivious"])
-def test_older_formulas_are_slurms(algorithm: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "rules"),
+    [
+        ("classic", ShareRules("classic")),
+        ("classic_1", ShareRules("classic")),
+        ("classic_2", ShareRules("classic", dampening=2)),
+        ("classic_5", ShareRules("classic", dampening=5)),
+        ("depth_oblivious", ShareRules("depth_oblivious")),
+        ("depth_oblivious_shares", ShareRules("depth_oblivious")),
+    ],
+)
+def test_older_formulas_are_slurms(name: str, rules: ShareRules) -> None:
     """PriorityFlags=NO_FAIR_TREE and DEPTH_OBLIVIOUS, accounts included."""
-    (case,) = recorded(f"{algorithm}.txt")
-    rules = ShareRules(algorithm)
-    assert_figures(case, rules)
-    tree = ShareTree(case.assocs)
-    factors = share_factors(tree, usage_of(tree, case.used), rules)
-    for assoc_id, fields in case.fields.items():
-        assert printed(factors[assoc_id]) == fields["FairShare"], fields
+    for case in recorded(f"{name}.txt"):
+        assert_figures(case, rules)
+        tree = ShareTree(case.assocs)
+        factors = share_factors(tree, usage_of(tree, case.used), rules)
+        for assoc_id, fields in case.fields.items():
+            assert printed(factors[assoc_id]) == fields["FairShare"], fields
 
 
 def test_dampening_makes_factors_fall_more_slowly() -> None:
@@ -134,6 +154,13 @@ def test_fair_tree_is_that_of_its_slow_twin(
     tree = ShareTree(reversed(assocs))
     fast = fair_tree(tree, usage_of(tree, used))
     assert fast == {assoc_id: float(factor) for assoc_id, factor in slow.items()}
+
+
+@pytest.mark.parametrize(("used", "parents"), [([1.0], [-1, 0]), ([1.0, 1.0], [-1, 2])])
+def test_levels_are_of_associations_that_are_there(used: list[float], parents: list[int]) -> None:
+    """The kernel reads nothing that it was not given."""
+    with pytest.raises(ValueError):
+        share_levels([0.0, 1.0], used, parents, [False, False])
 
 
 def test_a_loop_of_parents_does_no_harm() -> None:

@@ -96,7 +96,7 @@ def share_figures(tree: ShareTree, usage: Sequence[float], rules: ShareRules) ->
                 of_all.__getitem__,
             )
         return list(map(ShareFigures, shares, of_all, effective))
-    levels = level_fair_shares(tree, usage)
+    levels, _ = level_fair_shares(tree, usage)
     figures = []
     for number, parent in enumerate(tree.parents):
         if parent < 0:

@@ -8,28 +8,20 @@ an account before those of the next one; associations that are equal share their
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf
 
+from pyslurm_ng._select import share_levels
 from pyslurm_ng.sched.fair_share.share_tree import ShareTree
 
 
-def level_fair_shares(tree: ShareTree, usage: Sequence[float]) -> list[float]:
-    """Return the level fair-share of each association.
+def level_fair_shares(tree: ShareTree, usage: Sequence[float]) -> tuple[list[float], list[int]]:
+    """Return the level fair-share of each association, and its place among all, 0 the highest.
+
+    Only places tell what is equal: floating point numbers of Python are shorter than Slurm's.
 
     Args:
         usage: billing-seconds of each, those of all below it included.
     """
-    levels = []
-    for number, parent in enumerate(tree.parents):
-        if parent < 0 or tree.is_apart[number]:
-            levels.append(inf)
-        elif not tree.portions[number]:
-            levels.append(0.0)
-        elif not usage[number] or not usage[parent]:
-            levels.append(inf)
-        else:
-            levels.append(tree.portions[number] / (usage[number] / usage[parent]))
-    return levels
+    return share_levels(tree.portions, list(usage), tree.parents, tree.is_apart)
 
 
 def fair_tree(tree: ShareTree, usage: Sequence[float]) -> dict[int, float]:
@@ -38,10 +30,10 @@ def fair_tree(tree: ShareTree, usage: Sequence[float]) -> dict[int, float]:
     Args:
         usage: billing-seconds of each association, those of all below it included.
     """
-    levels = level_fair_shares(tree, usage)
+    _, places = level_fair_shares(tree, usage)
     is_user, children = tree.is_user, tree.children
     # Users come before accounts that are equal to them.
-    order = [(-level, not user) for level, user in zip(levels, is_user, strict=True)]
+    order = [2 * above + (not user) for above, user in zip(places, is_user, strict=True)]
     users = sum(is_user)
     factors: dict[int, float] = {}
     rank = next_rank = users
@@ -58,7 +50,7 @@ def fair_tree(tree: ShareTree, usage: Sequence[float]) -> dict[int, float]:
         siblings, at, is_tied = visits.pop()
         while at < len(siblings):
             number = siblings[at]
-            if at and levels[siblings[at - 1]] == levels[number]:
+            if at and places[siblings[at - 1]] == places[number]:
                 is_tied = True
             elif at:
                 is_tied = False
@@ -70,7 +62,7 @@ def fair_tree(tree: ShareTree, usage: Sequence[float]) -> dict[int, float]:
                 next_rank -= 1
                 continue
             below = list(children[number])
-            while at < len(siblings) and levels[siblings[at]] == levels[number]:
+            while at < len(siblings) and places[siblings[at]] == places[number]:
                 below += children[siblings[at]]
                 at += 1
             visits.append((siblings, at, False))
