@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -235,27 +236,43 @@ def test_a_transaction_takes_few_rows(store: Database) -> None:
 
 def test_a_transaction_is_short_however_slow_the_database() -> None:
     """Its size follows from the time of the last one; a fast database is given more rows."""
+    assert max(taken_rows(row_s=0.01, empty_s=0.0)[-15:]) * 0.01 <= 1.5 * MOST_S, "a slow one"
+    assert max(taken_rows(row_s=0.0001, empty_s=0.0)[-15:]) == 500, "a fast one"
+    assert min(taken_rows(row_s=1.0, empty_s=0.0)) > 0, "it goes on all the same"
+
+
+def test_a_slow_disk_does_not_make_a_purge_endless() -> None:
+    """What a transaction costs without rows is no reason to take fewer of them."""
+    for empty_s in (0.04, 0.15):
+        rows_s = statistics.median(taken_rows(row_s=0.0005, empty_s=empty_s)[-15:]) * 0.0005
+        assert rows_s == pytest.approx(max(MOST_S, empty_s), rel=0.2)
+
+
+def test_a_host_that_stands_still_is_no_slow_disk() -> None:
+    """Nor does one such moment let later transactions hold the writing thread for longer."""
+    for still in (0, 20):
+        taken = taken_rows(row_s=0.0005, empty_s=0.01, still=still)
+        assert max(taken[21:]) * 0.0005 <= 1.1 * MOST_S
+
+
+def taken_rows(*, row_s: float, empty_s: float, still: int = -1) -> list[int]:
+    """Return the rows of transactions of which each row, and each transaction, has a cost.
+
+    The host stands still during the transaction `still`.
+    """
     now_s = 0.0
-    row_s = 0.01
     taken: list[int] = []
 
     def step(most: int) -> int:
         nonlocal now_s
+        now_s += empty_s + most * row_s + (10.0 if len(taken) == still else 0.0)
         taken.append(most)
-        now_s += most * row_s
         return most
 
     size = StepSize(500, lambda: now_s)
-    for _ in range(5):
-        size.measured(step)
-    assert taken[-1] * row_s <= MOST_S, "a slow one"
-    row_s = 0.0001
-    for _ in range(12):
-        size.measured(step)
-    assert 450 < taken[-1] <= 500, "a fast one"
-    row_s = 1.0
-    for _ in range(3):
-        assert size.measured(step) > 0, "it goes on all the same"
+    for _ in range(58):
+        assert size.measured(step) > 0
+    return taken
 
 
 def test_most_rows_are_those_of_max_purge_limit() -> None:
