@@ -18,6 +18,7 @@ from pyslurm_ng.conf.slurmdbd_conf import parse_slurmdbd_conf
 from pyslurm_ng.daemon.log import QUIET, DaemonLog
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.database import Database
+from pyslurm_ng.dbd.purge import old_rows
 from pyslurm_ng.dbd.purge.archive import ArchiveError
 from pyslurm_ng.dbd.purge.duty import Purge
 from pyslurm_ng.dbd.purge.rules import Policy, Rule, policy_of
@@ -232,6 +233,23 @@ def test_a_transaction_takes_few_rows(store: Database) -> None:
     assert max(sizes) <= 6
     assert len(sizes) > 4
     assert job_ids(store) == []
+
+
+def test_one_row_is_removed_without_reading_the_others(store: Database) -> None:
+    """MariaDB reads the whole table for a choice of one tuple: minutes with millions of steps."""
+    steps = [
+        {"job_index": 1000 + number, "step_id": 0, "het_component": -1} for number in range(900)
+    ]
+    with store.write() as connection:
+        connection.execute(schema.steps.insert(), steps)
+        is_mariadb = connection.dialect.name != "sqlite"
+        count = sa.text("SHOW SESSION STATUS LIKE 'Handler_read_rnd_next'")
+        before = int(connection.execute(count).one()[1]) if is_mariadb else 0
+        assert old_rows.remove(connection, {schema.steps: steps[:1]}) == 1
+        read = int(connection.execute(count).one()[1]) - before if is_mariadb else 0
+        left = connection.execute(sa.select(sa.func.count()).select_from(schema.steps)).scalar()
+    assert left == 899
+    assert read < 400
 
 
 def test_a_transaction_is_short_however_slow_the_database() -> None:

@@ -67,7 +67,11 @@ def remove(connection: sa.Connection, rows: Rows) -> int:
         if connection.dialect.name != "sqlite":
             # A statement for each row would wait for the server as often.
             values = [tuple(row[key.name] for key in keys) for row in table_rows]
-            connection.execute(table.delete().where(sa.tuple_(*keys).in_(values)))
+            chosen: sa.ColumnElement[bool] = sa.tuple_(*keys).in_(values)
+            if len(values) == 1:
+                # For a choice of one MariaDB reads, and locks, the whole table.
+                chosen = sa.and_(*[key == value for key, value in zip(keys, *values, strict=True)])
+            connection.execute(table.delete().where(chosen))
             continue
         # For a choice of several keys SQLite reads the whole table.
         condition = sa.and_(*[key == sa.bindparam(f"key_{key.name}") for key in keys])
