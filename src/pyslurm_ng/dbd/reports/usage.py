@@ -145,9 +145,12 @@ def _qos_names(connection: sa.Connection) -> dict[int, str]:
     return {row.id: row.name for row in connection.execute(sa.select(table.c.id, table.c.name))}
 
 
-def _place(row: sa.Row[Any]) -> tuple[bool, str, str]:
-    """Return where an association stands among those below the same account."""
-    return not row.user, row.user or row.account, row.partition
+def _place(row: sa.Row[Any]) -> tuple[bool, str, int]:
+    """Return where an association stands among those below the same account.
+
+    Of those of one user in several partitions the newest comes first.
+    """
+    return not row.user, row.user or row.account, -row.id
 
 
 class UsageTree:
