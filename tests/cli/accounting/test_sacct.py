@@ -13,6 +13,7 @@ import pytest
 from pyslurm_ng.base.hostlist import expand
 from pyslurm_ng.cli.accounting.sacct_columns import FIELDS as TEXTS, Context, layout_text
 from pyslurm_ng.cli.accounting.sacct_fields import FIELDS
+from pyslurm_ng.cli.accounting.sacct_selection import uids
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import Step, Usage
 from tests.cli.accounting_commands import Commands, Printed, recorded
@@ -503,3 +504,16 @@ def test_every_field_has_a_text() -> None:
 def test_layouts_are_spelled_with_capitals(kept: str, shown: str) -> None:
     """As accounting has always shown them."""
     assert layout_text(kept) == shown
+
+
+@pytest.mark.parametrize(
+    ("options", "users"),
+    [({}, [60]), ({"allusers": ""}, []), ({"jobs": "1"}, []), ({"nodelist": "n1"}, []),
+     ({"nodelist": "n1", "user": "0"}, [0]), ({"partition": "debug"}, [60])],
+)  # fmt: skip
+def test_jobs_and_nodes_are_named_whoever_they_belong_to(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, str], users: list[int]
+) -> None:
+    """A user who asks what ran on a node sees the jobs of all users, unless one is named."""
+    monkeypatch.setattr("os.getuid", lambda: 60)
+    assert uids(options) == users

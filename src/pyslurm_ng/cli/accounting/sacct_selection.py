@@ -262,7 +262,7 @@ def _flags(text: str) -> "list[str]":
 
 
 def uids(options: "dict[str, str]") -> "list[int]":
-    """Return the users to show; empty for all users, the default of root and with job ids."""
+    """Return the users to show; empty for all users, the default of root, with jobs and nodes."""
     if "user" in options:
         from pyslurm_ng.cli.command import uid_of, user_name
 
@@ -273,7 +273,7 @@ def uids(options: "dict[str, str]") -> "list[int]":
                 fail(f"sacct: error: Invalid user id: {word}")
             wanted_uids.append(uid)
         return wanted_uids
-    if "allusers" in options or "jobs" in options or os.getuid() == 0:
+    if os.getuid() == 0 or any(word in options for word in ("allusers", "jobs", "nodelist")):
         return []
     return [os.getuid()]
 
