@@ -378,6 +378,12 @@ def test_submit_line_and_origin_are_kept(shell: Shell, tmp_path: Path) -> None:
     assert request.work_dir == "/tmp"
 
 
+def test_none_is_shown_as_the_null_device(shell: Shell) -> None:
+    """`-o none` makes no file, so scontrol and sacct must name none."""
+    request = shell.job("-o", "none", "-e", "NONE", "-i", "none", "--wrap=true").request
+    assert {request.std_out, request.std_err, request.std_in} == {"/dev/null"}
+
+
 def entries(shell: Shell, *words: str, **variables: str) -> dict[str, str]:
     """Return the job environment that sbatch sends."""
     options = Options("sbatch")

@@ -243,6 +243,9 @@ def _describe(
         wrapped = "wrap" in options.settings
         request["name"] = path.rpartition("/")[2] or ("wrap" if wrapped else "sbatch")
     request["command"] = path
+    for stream in ("std_in", "std_out", "std_err"):
+        if request.get(stream, "").lower() == "none":
+            request[stream] = "/dev/null"  # so that no listing shows a file of this name
     submission.describe_origin(options, argv)
     if operands[1:]:
         request["argv"] = [submission.plain_text(word) for word in operands[1:]]
