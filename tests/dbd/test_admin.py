@@ -192,6 +192,12 @@ def test_minus_one_clears_a_limit(store: Database) -> None:
             (line, " You gave a bad admin level ''. Valid levels are None, Operator, Administrator")
             for line in ("modify user bob set adminlevel=", "delete user where adminlevel=")
         ),
+        ("modify user bob set frob", " Bad format on frob: End your option with an '=' sign"),
+        ("modify account chem set frob", " Can't modify the name of an account"),
+        (
+            "modify user bob set defaultaccount=",
+            "sacctmgr: error: You can not remove the default account of a user",
+        ),
         ("modify user bob set frobnicate=1", " Unknown option: frobnicate=1"),
         ("modify user bob set mincpus=1", " Unknown option: mincpus=1"),
         *(
@@ -849,6 +855,7 @@ def test_without_limits_of_parents_a_user_has_no_qos_of_theirs(store: Database) 
     where = "accounts=chem"
     assert {row["QOSLevel"] for row in listed(store, "association", where)} == {"low"}
     own = listed(store, "association", where, "woplimits")
+    assert own == listed(store, "association", where, "wolimits")
     assert {str(row["User"] or "-"): row["QOSLevel"] for row in own}.pop("-") == "low"
     assert {row["QOSLevel"] for row in own if row["User"]} == {""}
 

@@ -30,8 +30,7 @@ from tests.dbd.rollup.usage_room import roll_up
 pytestmark = pytest.mark.usefixtures("in_utc")
 NOTHING = [
     "sacctmgr: Request didn't affect anything or your user doesn't have privilege to perform this "
-    "action",
-    " Nothing modified",
+    "action"
 ]
 
 

@@ -162,7 +162,7 @@ def association_row(cluster: str, tree: Tree, row: Row, own_only: bool) -> Row:
 
 
 def _association_rows(asked: Asked, where: Callable[[Row, Tree], bool]) -> list[Row]:
-    own_only = "woplimits" in asked.flags
+    own_only = not asked.flags.isdisjoint(("woplimits", "wolimits"))
     rows = []
     for cluster_id, cluster in asked.clusters():
         tree = Tree(asked.connection, cluster_id)

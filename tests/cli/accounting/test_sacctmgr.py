@@ -201,6 +201,16 @@ def test_json_of_other_entities_holds_their_names(commands: Commands, entity: st
     assert len(document[key]) >= 1
 
 
+@pytest.mark.parametrize(("entity", "more"), [("cluster", ()), ("event", ("all_time",))])
+def test_memory_of_clusters_has_a_unit(
+    commands: Commands, entity: str, more: tuple[str, ...]
+) -> None:
+    """As in Slurm 22.05; --json has the amount."""
+    words = ("sacctmgr", "-nP", "show", entity, *more, "format=tres")
+    (line,) = commands.run(*words).stdout.splitlines()
+    assert "mem=250G" in line.split(","), line
+
+
 def test_json_of_resources_has_each_once(commands: Commands) -> None:
     """Without withclusters no shares; with it those of each cluster, as in the table."""
     words = "name=spice server=flex count=50 type=license servertype=lm lastconsumed=3".split()

@@ -266,9 +266,23 @@ def _cell(row: "Row", name: str, dates: Dates) -> "str | int":
         return ""
     if name in TIMES:
         return dates.text(value, "Unknown")
+    if name == "TRES" and "mem=" in value:
+        return _with_unit(value)
     if name == "User" and isinstance(value, int):
         return user_name(value) if value >= 0 else ""
     return shown(value)
+
+
+def _with_unit(tres: str) -> str:
+    """Return what clusters and nodes have with the unit of memory, as Slurm shows it."""
+    from pyslurm_ng.base.units import format_mem_mib
+
+    words = tres.split(",")
+    for index, word in enumerate(words):
+        name, _, amount = word.partition("=")
+        if name == "mem" and amount.isdecimal():
+            words[index] = f"mem={format_mem_mib(int(amount))}"
+    return ",".join(words)
 
 
 # What is no table -----------------------------------------------------------------------------

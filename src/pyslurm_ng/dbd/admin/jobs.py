@@ -65,7 +65,7 @@ def modify(change: Change, where: Words, settings: Words) -> None:
         for job in _selected(change, cluster_id, where)
     ]
     if not jobs:
-        raise RefusedError(_NOTHING, " Nothing modified")
+        raise _nothing(change)
     if len(jobs) > MOST_JOBS:
         raise RefusedError(f" More than {MOST_JOBS} jobs match; name fewer of them")
     info = ", ".join(f"{name}={value!r}" for name, value in values.items())
@@ -228,6 +228,12 @@ def _count_again(change: Change, cluster_id: int, since_us: int) -> None:
         ask_again(change.connection, change.database, cluster_id, since_us)
 
 
+def _nothing(change: Change) -> RefusedError:
+    """Return what refuses a change of no job: the reason is an error, the outcome is output."""
+    change.error_lines.append(_NOTHING)
+    return RefusedError(" Nothing modified", is_output=True)
+
+
 def _new_key(change: Change, cluster_id: int, cluster: str, user: str, key: str) -> str:
     """Return a job's new key; operators give it to the user with it.
 
@@ -238,6 +244,6 @@ def _new_key(change: Change, cluster_id: int, cluster: str, user: str, key: str)
     if wckeys.has(change, cluster_id, user, key):
         return key
     if not change.actor.is_operator:
-        raise RefusedError(_NOTHING, " Nothing modified")
+        raise _nothing(change)
     wckeys.add(change, cluster_id, cluster, [user], [key])
     return key

@@ -424,6 +424,9 @@ def _modify_own(
 
 def _modify_default(change: Change, where: Words, names: list[str], account: str) -> list[str]:
     """Make `account` the default of users that are in it; others are an error."""
+    if names and not account:
+        text = "You can not remove the default account of a user"
+        raise RefusedError(f"sacctmgr: error: {text}", f" Error with request: {text}")
     lines = []
     for cluster_id, cluster in change.clusters(where):
         tree = change.tree(cluster_id)

@@ -7,7 +7,7 @@ call of a command that asks "(N/y)" does the work only to say what it would be.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -47,7 +47,7 @@ from pyslurm_ng.dbd.admin.words import (
 )
 from pyslurm_ng.dbd.database import Database, error_text, is_of_one_row
 from pyslurm_ng.dbd.updates import next_version
-from pyslurm_ng.wire.dbd_messages import ChangeEntities, ChangeResult, LoadFile
+from pyslurm_ng.wire.dbd_messages import Assignment, ChangeEntities, ChangeResult, LoadFile
 
 HANDLERS: dict[tuple[str, str], Callable[[Change, Words, Words], None]] = {
     ("add", "account"): accounts.add,
@@ -195,6 +195,17 @@ def _unknown_option(request: ChangeEntities, text: str) -> list[str]:
     return lines[:1] if (request.verb, request.entity) == ("add", "user") else lines
 
 
+def _refuse_names(entity: str, assignments: Iterable[Assignment]) -> None:
+    """Refuse a word without a key among the settings of accounts, jobs and users, as Slurm does."""
+    for assignment in assignments:
+        if not assignment.key and entity == "account":
+            raise RefusedError(" Can't modify the name of an account")
+        if not assignment.key and entity in ("job", "user"):
+            raise RefusedError(
+                f" Bad format on {assignment.value}: End your option with an '=' sign"
+            )
+
+
 def _run(under_way: Change, request: ChangeEntities) -> None:
     handler = HANDLERS.get((request.verb, request.entity))
     if handler is None:
@@ -204,6 +215,7 @@ def _run(under_way: Change, request: ChangeEntities) -> None:
         settings = read_set(request.entity, request.where, adding=True, keeps_users=keeps)
         handler(under_way, settings, Words())
     else:
+        _refuse_names(request.entity, request.set)
         settings = read_set(request.entity, request.set, keeps_users=keeps)
         where = read_where(request.entity, request.where, keeps_users=keeps)
         if request.entity in _BY_CONDITIONS and conditions.is_nothing(where):
