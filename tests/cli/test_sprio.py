@@ -87,6 +87,8 @@ def test_only_some(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (["-S", "z"], r"sprio: error: Invalid sort specification: z\n"),
         (["-j", "x"], r"sprio: error: Invalid job id: x\n"),
+        (["-j", " "], r"sprio: error: Invalid job id:  \n"),
+        (["-j", "1, "], r"sprio: error: Invalid job id:  \n"),
         (["--wrong"], r"sprio: unrecognized option '--wrong'\nTry .*\n"),
     ],
 )

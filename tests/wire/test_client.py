@@ -12,7 +12,7 @@ import pytest
 
 from pyslurm_ng.data_parser.records import OlderDaemonError
 from pyslurm_ng.wire import client as client_module, stream, table
-from pyslurm_ng.wire.client import Client, SlurmError
+from pyslurm_ng.wire.client import Client, SlurmError, packed
 from pyslurm_ng.wire.client_credentials import body_digest
 from pyslurm_ng.wire.daemon_link import controller_hosts, run_directory, socket_file, socket_path
 from pyslurm_ng.wire.frame import pack_frame
@@ -22,6 +22,13 @@ from tests.wire.wire_room import Room, handle
 
 NOBODY = {"ClusterName": "c1", "SlurmctldHost": "localhost(127.0.0.1)", "SlurmctldPort": "1",
           "AuthType": "auth/slurm", "MessageTimeout": "5"}  # fmt: skip
+
+
+def test_bytes_that_are_no_text_are_named() -> None:
+    """A word of a command line in another encoding; no text of a codec."""
+    with pytest.raises(SlurmError) as refused:
+        packed({"partitions": ["debug", "caf\udce9"]})
+    assert refused.value.text == r"'caf\xe9' is no UTF-8 text"
 
 
 def test_a_command_loads_no_slow_module() -> None:

@@ -248,7 +248,7 @@ def _describe(
             request[stream] = "/dev/null"  # so that no listing shows a file of this name
     submission.describe_origin(options, argv)
     if operands[1:]:
-        request["argv"] = [submission.plain_text(word) for word in operands[1:]]
+        request["argv"] = operands[1:]
     request["rlimits"] = submission.limits(options.settings.get("propagate", ""), conf)
     submission.say_propagated(options, request["rlimits"])
 

@@ -141,8 +141,8 @@ def _filter(options: "dict[str, str]") -> "dict[str, Any]":
     job_filter: dict[str, Any] = {}
     if options.get("jobs"):
         job_filter["jobs"] = split_list(options["jobs"])
-        for text in job_filter["jobs"]:
-            if not _is_job(text):
+        for text in options["jobs"].split(","):
+            if text and not _is_job(text.strip()):
                 fail(f"sprio: error: Invalid job id: {text}")
         if not job_filter["jobs"]:
             return {"uids": [_NOBODY]}

@@ -381,10 +381,17 @@ def packed(fields: "dict[str, Any]") -> bytes:
     """Return the body of a request.
 
     Raises:
-        SlurmError: it holds what no message can hold, a number beyond 64 bits for instance.
+        SlurmError: it holds what no message can hold: a number beyond 64 bits, or bytes of a
+            command line that are not UTF-8.
     """
     try:
         return pack(fields)
+    except UnicodeEncodeError as error:
+        from pyslurm_ng.base.error_numbers import Errno
+
+        word = error.object.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        text = f"'{word}' is no UTF-8 text"
+        raise SlurmError(Errno.SLURM_PROTOCOL_INSANE_MSG_LENGTH, text) from None
     except ValueError as error:
         from pyslurm_ng.base.error_numbers import Errno
 

@@ -450,6 +450,12 @@ def test_bad_input_is_one_clear_line(sacct: Commands, words: str, text: str) -> 
     assert printed.stderr.startswith(text)
 
 
+def test_a_delimiter_in_another_encoding_is_named(sacct: Commands) -> None:
+    refused = sacct.run("sacct", "-p", "--delimiter", "\udcff")
+    assert refused.code == 1
+    assert refused.stderr == "error: --delimiter='\\udcff': it is no UTF-8 text\n"
+
+
 def test_widths_of_columns(sacct: Commands) -> None:
     """With either sign; a column of no width shows nothing, but where lines are to be parsed."""
     show = ("sacct", "-X", "-n", "-j", "1")

@@ -80,6 +80,8 @@ class TableLayout:
         self._blanks: set[int] = set()
         if self._is_parsable:
             delimiter = options.get("delimiter", "|")
+            if any("\udc80" <= char <= "\udcff" for char in delimiter):  # bytes of other texts
+                fail(f"error: --delimiter={delimiter!a}: it is no UTF-8 text")
             tail = delimiter if ends_with_bar(options) else ""
             self._spec = [(0, 0, delimiter)] * (len(chosen) - 1) + [(0, 0, tail)]
         else:
