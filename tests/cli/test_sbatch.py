@@ -436,9 +436,10 @@ def test_held_job_waits_for_its_owner(shell: Shell) -> None:
 
 
 def test_parsable_and_quiet(shell: Shell) -> None:
-    """--parsable prints the id alone, --quiet nothing."""
+    """--parsable prints the id alone, --quiet nothing, also beside it, as in Slurm 22.05."""
     assert shell.run("--parsable", "--wrap", "true") == ("1\n", "", 0)
     assert shell.run("-Q", "--wrap", "true") == ("", "", 0)
+    assert shell.run("-Q", "--parsable", "--wrap", "true") == ("", "", 0)
 
 
 def test_verbose_lists_the_options_given(shell: Shell) -> None:

@@ -267,9 +267,11 @@ def _submit(
         say(f"sbatch: {note}")
     is_other = bool(options.settings.get("clusters"))
     cluster = conf.get("ClusterName", "")
-    if "parsable" in options.settings:
+    if quiet:
+        pass
+    elif "parsable" in options.settings:
         print(f"{job_id};{cluster}" if is_other else job_id)
-    elif not quiet:
+    else:
         print(f"Submitted batch job {job_id}" + (f" on cluster {cluster}" if is_other else ""))
     if "wait" in options.settings:
         sys.stdout.flush()
