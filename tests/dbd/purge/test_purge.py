@@ -247,8 +247,10 @@ def test_one_row_is_removed_without_reading_the_others(store: Database) -> None:
         before = int(connection.execute(count).one()[1]) if is_mariadb else 0
         assert old_rows.remove(connection, {schema.steps: steps[:1]}) == 1
         read = int(connection.execute(count).one()[1]) - before if is_mariadb else 0
-        left = connection.execute(sa.select(sa.func.count()).select_from(schema.steps)).scalar()
-    assert left == 899
+        remaining = connection.execute(
+            sa.select(sa.func.count()).select_from(schema.steps)
+        ).scalar()
+    assert remaining == 899
     assert read < 400
 
 
