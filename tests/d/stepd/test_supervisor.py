@@ -732,6 +732,19 @@ def test_a_failing_task_prolog_ends_only_its_task(template: Template, tmp_path: 
     assert b"TaskEpilog /no/such/file can not be executed" in srun.notices
 
 
+@pytest.mark.parametrize("label", [False, True])
+def test_srun_shows_what_an_epilog_says_to_stderr(
+    template: Template, tmp_path: Path, label: bool
+) -> None:
+    """Also of a task without prologs, whose streams are pipes that are opened before it."""
+    epilog = program(tmp_path, "epilog", "echo lost; echo end $SLURM_PROCID >&2")
+    srun = Srun(template, ["true"], 2, task_epilogs=[("--task-epilog", epilog)], label=label)
+    srun.finish()
+    errors = [srun.out.get((task, step_io.STDERR), b"") for task in (0, 1)]
+    assert errors == [b"end 0\n", b"end 1\n"]
+    assert b"lost" not in b"".join(srun.out.values())
+
+
 def test_an_epilog_that_hangs_is_killed(template: Template, tmp_path: Path) -> None:
     """A step must not be held by it."""
     epilog = program(tmp_path, "epilog", "sleep 3600 & sleep 3600")

@@ -177,6 +177,7 @@ class TaskStarter:
             raise CannotStart(
                 FILES_STATUS, f"Could not open stdio file stdio: {error.strerror}"
             ) from None
+        self._keep_stderr(task, task.streams[2])
         self._begin(task)
 
     def _begin(self, task: Started) -> None:
@@ -309,7 +310,6 @@ class TaskStarter:
         """Run what comes before a task that has its files, then start it."""
         task = self._task
         assert task is not None
-        self._keep_stderr(task, task.streams[2])
         environment = self._task_environment(task)
         if task.spec["problem"]:
             self.notes.append(task.spec["problem"])
