@@ -232,6 +232,16 @@ def test_tasks_may_be_given_licenses() -> None:
     assert refusals(scene, job, trespertask="license/:1") == [Errno.ESLURM_INVALID_TRES]
 
 
+def test_a_job_that_has_ended_stays_as_it_is() -> None:
+    """Not even what others note about it changes, also while its nodes are cleaned."""
+    scene = Site()
+    job = scene.job()
+    scene.run_pass()
+    scene.ended(job, 0)
+    for key in ("comment", "admincomment", "extra", "nice"):
+        assert refusals(scene, job, **{key: "1"}) == [Errno.ESLURM_JOB_FINISHED]
+
+
 def test_only_administrators_have_a_job_boot_its_nodes() -> None:
     """As at submission."""
     scene = Site()

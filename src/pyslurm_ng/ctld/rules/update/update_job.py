@@ -234,8 +234,7 @@ def _update_one(
         return Errno.ESLURM_USER_ID_MISSING
     if job.request.cron:
         return Errno.ESLURM_CANNOT_MODIFY_CRON_JOB
-    is_over = job.state in TERMINAL_STATES and not comes_back(job)
-    if is_over and not set(settings) <= {"comment", "admincomment", "extra"}:
+    if job.state in TERMINAL_STATES and not comes_back(job):
         return Errno.ESLURM_JOB_FINISHED
     if comes_back(job) and "priority" in settings:
         return Errno.ESLURM_TRANSITION_STATE_NO_UPDATE
