@@ -210,7 +210,7 @@ def _check_indexes(cluster: Cluster) -> Iterator[str]:
         if getattr(cluster.job_counts, name) != getattr(fresh.job_counts, name):
             yield f"count {name} is out of date"
     used = {name: count for name, count in cluster.job_counts.licenses_used.items() if count}
-    if used != fresh.job_counts.licenses_used:
+    if used != {name: count for name, count in fresh.job_counts.licenses_used.items() if count}:
         yield "count licenses_used is out of date"
     for name in ("by_name", "reserved"):
         if getattr(cluster.node_index, name) != getattr(fresh.node_index, name):

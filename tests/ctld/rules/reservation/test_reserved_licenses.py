@@ -73,9 +73,10 @@ def test_licences_without_nodes() -> None:
 def test_what_cannot_be_kept_is_refused() -> None:
     """Unknown ones, more than there are, and more together with others at the same time."""
     scene = room()
-    for text in ("mathematica:1", "matlab:6", "matlab:0", "matlab:x"):
+    for text in ("mathematica:1", "matlab:6", "matlab:-1", "matlab:x"):
         assert scene.not_made(nodes="n1", licenses=text) == Errno.ESLURM_INVALID_LICENSES
     assert scene.not_made(licenses="matlab:1") == Errno.ESLURM_INVALID_NODE_COUNT
+    assert scene.make("none", nodes="n3", licenses="matlab:0").licenses == "matlab:0"
     scene.make(nodes="n1", licenses="matlab:3")
     assert scene.not_made("s", nodes="n2", licenses="matlab:3") == Errno.ESLURM_INVALID_LICENSES
     scene.make("s", nodes="n2", licenses="matlab:2")

@@ -1010,6 +1010,18 @@ def test_a_licence_that_is_named_twice_counts_twice() -> None:
     room.job(licenses="matlab:3|matlab:2")
 
 
+def test_no_licence_may_be_asked_for() -> None:
+    """Scripts compute the number. The licence must be known; a negative number is refused."""
+    room = Site("Licenses=matlab:4")
+    for text in ("matlab:0", "matlab:1,matlab:0", "matlab:0|matlab:4"):
+        job = room.job(licenses=text)
+        room.run_pass()
+        assert (job.state, job.request.licenses) == (JobState.RUNNING, text)
+    assert room.cluster.job_counts.licenses_used["matlab"] == 1
+    assert room.refused(licenses="unknown:0") == Errno.ESLURM_INVALID_LICENSES
+    assert room.refused(licenses="matlab:-1") == Errno.ESLURM_INVALID_LICENSES
+
+
 def test_licences_of_unknown_servers_are_refused() -> None:
     assert Site("Licenses=fluent:4").refused(licenses="fluent@flex:1") == (
         Errno.ESLURM_INVALID_LICENSES

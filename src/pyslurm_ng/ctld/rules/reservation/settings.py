@@ -376,7 +376,7 @@ def _licenses(draft: Draft, value: str, sign: str) -> Reject | None:
     except ValueError:
         return Reject(Errno.ESLURM_INVALID_LICENSES)
     known = draft.cluster.licenses
-    if any(count < 1 or count > known.get(name, 0) for name, count in counts):
+    if any(count < 0 or count > known.get(name, 0) for name, count in counts):
         return Reject(Errno.ESLURM_INVALID_LICENSES)
     draft.fields["licenses"] = ",".join(f"{name}:{count}" for name, count in counts)
     return None

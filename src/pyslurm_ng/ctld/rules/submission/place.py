@@ -360,7 +360,7 @@ def license_refusal(cluster: Cluster, text: str, *, may_wait: bool) -> Reject | 
             return Reject(Errno.ESLURM_INVALID_LICENSES, detail)
         before = 0 if "|" in text else together.get(name, 0)
         together[name] = before + count
-        if count < 1 or most is None or (together[name] > most and not may_wait):
+        if count < 0 or most is None or (together[name] > most and not may_wait):
             return Reject(Errno.ESLURM_INVALID_LICENSES)
     return None
 
