@@ -660,6 +660,31 @@ def test_texts_are_never_part_of_a_statement(store: Database, text: str) -> None
     assert len(rows(store, schema.associations, "id")) == before
 
 
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ("down", [("n1", "DRAIN", 513), ("n3", "DOWN*", 1)]),
+        ("drain", [("n1", "DRAIN", 513), ("n2", "DRAIN", 514)]),
+        ("idle", [("n2", "DRAIN", 514)]),
+    ],
+)
+def test_events_of_drained_nodes_are_found_by_both_states(
+    store: Database, asked: str, expected: list[tuple[str, str, int]]
+) -> None:
+    """As in 22.05: the flag is shown, and the state beneath it counts, too."""
+    with store.write() as connection:
+        (cluster,) = connection.execute(sa.select(schema.clusters.c.id).limit(1)).one()
+        for number, state in enumerate(("DOWN+DRAIN", "DRAIN", "DOWN*"), 1):
+            event = {"cluster_id": cluster, "node_name": f"n{number}", "start_us": 1}
+            connection.execute(schema.node_events.insert().values({**event, "state": state}))
+    request = ListEntities("event", assignments([f"state={asked}"]))
+    with store.read() as connection:
+        root = actor_of(connection, 0, "root", True)
+        answer = list_entities(connection, request, root, frozenset())
+    columns = [answer.fields.index(name) for name in ("NodeNames", "State", "StateRaw")]
+    assert [tuple(row) for row in project(answer.records, columns)] == expected
+
+
 def test_events_may_be_for_operators_alone(store: Database) -> None:
     """PrivateData=events: operators get all of them, other users may not ask, as in 22.05."""
     with store.write() as connection:

@@ -431,6 +431,28 @@ def test_a_node_that_registers_while_it_is_out_has_one_outage(store: Database) -
     ]
 
 
+def test_a_drained_node_that_goes_down_is_drained_and_down(store: Database) -> None:
+    """In either order. It goes on when something else changes, such as a wish to reboot."""
+    drain = int(NodeFlag.DRAIN)
+    record(store, ev.NodeUpdated(T, (0,), {"flags": drain, "reason": "disk"}))
+    record(store, ev.NodesDown(T + SECOND, (0,), "dead"))
+    record(store, ev.NodesDown(T, (1,), "dead", for_silence=True))
+    asked = {"flags": int(NodeFlag.REBOOT_REQUESTED)}
+    record(store, ev.NodeUpdated(T + SECOND, (1,), asked))
+    record(store, ev.NodeUpdated(T + 2 * SECOND, (1,), {"flags": drain, "reason": "fan"}))
+    for node_id in (0, 1):
+        cleared = ev.NodeUpdated(T + 9 * SECOND, (node_id,), {"flags": 0, "reason": ""})
+        record(store, cleared, ev.NodesReturned(T + 9 * SECOND, (node_id,)))
+    columns = "node_name", "state", "reason", "start_us", "end_us"
+    periods = [row for row in rows(store, schema.node_events, *columns) if row[0]]
+    assert sorted(periods, key=lambda row: (row[0], row[3])) == [
+        ("n1", "DRAIN", "disk", T, T + SECOND),
+        ("n1", "DOWN+DRAIN", "dead", T + SECOND, T + 9 * SECOND),
+        ("n2", "DOWN*", "dead", T, T + 2 * SECOND),
+        ("n2", "DOWN+DRAIN", "fan", T + 2 * SECOND, T + 9 * SECOND),
+    ]
+
+
 def test_scripts_are_kept_only_when_asked_for(store: Database) -> None:
     """AccountingStoreFlags=job_script; the environment's flag is not set here."""
     record(store, ev.ScriptStored(T, "digest", b"#!/bin/sh\n"), submitted(T, 1))

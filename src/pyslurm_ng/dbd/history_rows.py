@@ -157,8 +157,12 @@ def _state(word: str) -> str:
 
 
 def _states_of(text: str) -> list[str]:
-    """Return the states in what an event has stored, such as IDLE+DRAIN or DOWN*."""
-    return text.upper().rstrip("*~#!%$@^-").split("+")
+    """Return the states in what an event has stored: DOWN*, DOWN+DRAIN, or DRAIN of a node in use.
+
+    As in Slurm, such a node counts as idle, too.
+    """
+    words = text.upper().rstrip("*~#!%$@^-").split("+") if text else []
+    return words if not words or set(words) & set(NODE_STATES) else ["IDLE", *words]
 
 
 def _cpus(where: Words, key: str) -> int | None:
@@ -210,7 +214,7 @@ def events(asked: Asked) -> tuple[Iterable[str], list[Row]]:
                 "ClusterNodes": row.cluster_nodes,
                 "TimeStart": row.start_us,
                 "TimeEnd": row.end_us,
-                "State": row.state,
+                "State": row.state.rpartition("+")[2],  # flags say more
                 "Reason": row.reason,
                 "User": row.reason_uid,
                 "Event": "Node" if row.node_name else "Cluster",

@@ -186,7 +186,16 @@ def _begin(
 
 
 def _end(session: Session, node_name: str, time_us: int) -> None:
+    """End a node's outage; one that begins now has been none."""
     table = schema.node_events
+    session.connection.execute(
+        table.delete().where(
+            table.c.cluster_id == session.cluster_id,
+            table.c.node_name == node_name,
+            table.c.start_us == time_us,
+            table.c.end_us == 0,
+        )
+    )
     session.connection.execute(
         table.update()
         .where(
@@ -223,8 +232,9 @@ def _set_partition(session: Session, partition: Partition) -> None:
 def _nodes_down(session: Session, event: ev.NodesDown) -> None:
     for node_id in event.node_ids:
         name = session.node_names.get(node_id, f"node-id-{node_id}")
+        drained = _kept_out(_open(session, name)[0])
         _end(session, name, event.time_us)
-        state = "DOWN*" if event.for_silence else "DOWN"
+        state = "DOWN*" if event.for_silence and not drained else _state_word(True, drained)
         _begin(
             session, name, event.time_us, state, event.reason, event.uid, _tres(session, node_id)
         )
@@ -241,19 +251,22 @@ def _node_updated(session: Session, event: ev.NodeUpdated) -> None:
     if not isinstance(flags, int) and not isinstance(state, int):
         return
     bits = flags if isinstance(flags, int) else 0
-    is_down = state == NodeState.DOWN
-    is_out = is_down or bool(bits & (NodeFlag.DRAIN | NodeFlag.FAIL))
     reason = event.fields.get("reason")
     uid = event.fields.get("reason_uid")
     for node_id in event.node_ids:
         name = session.node_names.get(node_id, f"node-id-{node_id}")
+        before, _ = _open(session, name)
+        is_down = before.startswith("DOWN") if state is None else state == NodeState.DOWN
+        word = _state_word(is_down, bits)
+        if word and word == before.replace("*", "") and not reason:
+            continue  # it goes on
         _end(session, name, event.time_us)
-        if is_out:
+        if word:
             _begin(
                 session,
                 name,
                 event.time_us,
-                _state_word(is_down, bits),
+                word,
                 reason if isinstance(reason, str) else "",
                 uid if isinstance(uid, int) else 0,
                 _tres(session, node_id),
@@ -266,32 +279,39 @@ def _node_registered(session: Session, event: ev.NodeRegistered) -> None:
     name = session.node_names.get(event.node_id, f"node-id-{event.node_id}")
     out = NodeFlag.DRAIN | NodeFlag.FAIL | NodeFlag.INVALID_REG
     is_out = event.state == NodeState.DOWN or bool(event.flags & out)
-    if is_out and _open_reason(session, name) == event.reason:
+    if is_out and _open(session, name)[1] == event.reason:
         return  # it goes on: a node that is out of service registers, too
     _end(session, name, event.time_us)
     if is_out:
-        word = _state_word(event.state == NodeState.DOWN, event.flags)
+        word = _state_word(event.state == NodeState.DOWN, event.flags) or "DRAIN"
         tres = _tres(session, event.node_id)
         _begin(session, name, event.time_us, word, event.reason, 0, tres)
 
 
-def _open_reason(session: Session, node_name: str) -> str | None:
-    """Return the reason of the outage that a node has now, None without one."""
+def _open(session: Session, node_name: str) -> tuple[str, str | None]:
+    """Return the state and the reason of the outage that a node has now; "" and None without."""
     table = schema.node_events
-    query = sa.select(table.c.reason).where(
+    query = sa.select(table.c.state, table.c.reason).where(
         table.c.cluster_id == session.cluster_id,
         table.c.node_name == node_name,
         table.c.end_us == 0,
     )
-    reason: str | None = session.connection.execute(query).scalar()
-    return reason
+    row = session.connection.execute(query).first()
+    return (row.state, row.reason) if row is not None else ("", None)
+
+
+def _kept_out(state: str) -> int:
+    """Return the flag that keeps a node out of service in what is stored of an outage."""
+    return next((flag for flag in _KEPT_OUT if str(flag.name) in state), 0)
+
+
+_KEPT_OUT = (NodeFlag.FAIL, NodeFlag.DRAIN)
 
 
 def _state_word(is_down: bool, flags: int) -> str:
-    """Return the state of an outage as `sacctmgr show event` prints it."""
-    if is_down:
-        return "DOWN"
-    return "FAIL" if flags & NodeFlag.FAIL else "DRAIN"
+    """Return the state of an outage, such as DRAIN or DOWN+DRAIN; "" if there is none."""
+    words = [str(flag.name) for flag in _KEPT_OUT if flags & flag][:1]
+    return "+".join(["DOWN", *words] if is_down else words)
 
 
 _HANDLERS: dict[type, Any] = {
