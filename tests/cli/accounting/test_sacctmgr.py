@@ -148,6 +148,18 @@ def test_a_file_is_loaded_whole_or_not_at_all(commands: Commands, tmp_path: Path
         assert "line(3)" in refused.stderr
 
 
+def test_a_dump_follows_no_link_beside_its_file(commands: Commands, tmp_path: Path) -> None:
+    """An administrator may dump where others write: they must not choose what is overwritten."""
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    for name in ("demo.dump.new", "demo.dump.tmp"):
+        (tmp_path / name).symlink_to(precious)
+    before = set(os.listdir(tmp_path))
+    assert commands.run("sacctmgr", "dump", "demo", f"File={tmp_path}/demo.dump").code == 0
+    assert precious.read_text() == "mine"
+    assert set(os.listdir(tmp_path)) == before | {"demo.dump"}
+
+
 def test_a_dump_replaces_no_special_file(commands: Commands, tmp_path: Path) -> None:
     """root writes to /dev/null or a FIFO, and it stays what it was."""
     null = tmp_path / "link"

@@ -47,18 +47,32 @@ def run(session: Session, words: "list[str]") -> int:
         fail(" We need a cluster to dump.")
     path = path or f"./{cluster}.cfg"
     lines = lines_of(session, cluster)
-    # A file of this name is replaced as a whole or not at all. Links and devices, such as
-    # /dev/stdout, stay what they are.
-    is_whole = not os.path.lexists(path) or (os.path.isfile(path) and not os.path.islink(path))
-    name = f"{path}.new" if is_whole else path
     try:
-        with open(name, "w", encoding="utf-8") as file:
-            file.write(_HEAD + "\n".join(lines) + "\n")
-        if is_whole:
-            os.replace(name, path)
+        _write(path, _HEAD + "\n".join(lines) + "\n")
     except OSError as error:
         fail(f"sacctmgr: error: Can't write {path}: {error.strerror}")
     return 0
+
+
+def _write(path: str, text: str) -> None:
+    """Replace a file of this name as a whole or not at all.
+
+    Links and devices, such as /dev/stdout, stay what they are. In a folder where others write,
+    too, nobody else may choose where the text goes: the new file has a name that was free.
+    """
+    if os.path.lexists(path) and (os.path.islink(path) or not os.path.isfile(path)):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return
+    name = f"{path}.{os.urandom(4).hex()}"
+    descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(name, path)
+    except OSError:
+        os.unlink(name)
+        raise
 
 
 def lines_of(session: Session, cluster: str) -> "list[str]":
