@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+import sqlalchemy as sa
 
 from pyslurm_ng.base.sluid import sluid_number, sluid_text
 from pyslurm_ng.dbd import history_rows, schema
@@ -286,3 +289,26 @@ def test_a_command_takes_few_jobs(store: Database, monkeypatch: pytest.MonkeyPat
     assert manage(store, "modify job where user=alice set comment=x").exit_code == 1
     assert manage(store, "modify job where jobid=1,2 set comment=x").exit_code == 1
     assert told(store) == before
+
+
+def test_job_ids_of_others_cost_little(store: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever names arrays of others must not make a statement that no database takes."""
+    monkeypatch.setattr(jobs, "MOST_JOBS", 4)
+    for first in range(100, 140, 10):
+        for task in range(4):
+            record(store, submitted(at("12:30:00"), first + task))
+    with store.write() as connection:
+        number = schema.jobs.c.job_id
+        tasks = schema.jobs.update().where(number >= 100)
+        connection.execute(tasks.values(array_job_id=number - number % 10))
+    most_values = [0]
+
+    def note(*call: Any) -> None:
+        most_values[0] = max(most_values[0], len(call[3]))
+
+    sa.event.listen(store.engine, "before_cursor_execute", note)
+    words = ",".join(map(str, range(100, 140, 10)))
+    line = f"modify job where jobid={words} set comment=x"
+    assert manage(store, line, "mallory", 1099).error_lines == NOTHING
+    assert manage(store, line).error_lines == [" More than 4 jobs match; name fewer of them"]
+    assert most_values[0] <= 12
