@@ -244,10 +244,14 @@ _JOB_FIELDS = {
     "account": "account", "qos": "qos", "assoc_id": "association_id", "partition": "partition",
     "time_limit_min": "time_limit_min", "priority": "priority",
     "comment": "comment", "admin_comment": "admin_comment", "system_comment": "system_comment",
-    "array_limit": "array_max_tasks", "exit_code": "exit_code",
+    "array_limit": "array_max_tasks",
     "derived_exit_code": "derived_exit_code", "licenses_alloc": "licenses",
 }  # fmt: skip
-"""Attributes of the model's Job that are columns, with their names here."""
+"""Attributes of the model's Job that are columns, with their names here.
+
+An exit code is none: it belongs to the end. How the script of a cancelled job ended afterwards is
+in the row of its batch step, as in Slurm.
+"""
 
 
 def _split(session: Session, event: ev.ArrayTaskSplit) -> None:

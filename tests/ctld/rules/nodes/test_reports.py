@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from pyslurm_ng.base.numbers import END_CLEAN, END_OUT_OF_MEMORY, END_OVER_MEMORY
+from pyslurm_ng.base.numbers import END_CLEAN, END_OUT_OF_MEMORY, END_OVER_MEMORY, SIGTERM
+from pyslurm_ng.ctld.rules.ends import job_end
 from pyslurm_ng.ctld.rules.nodes.reports import moved
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
@@ -104,6 +105,37 @@ def test_unclean_node_is_terminated_first() -> None:
     tell(cluster, job.batch_node_id, nm.JobTerminated(job.job_id, 0, duty.duty_id))
     assert job.state == JobState.COMPLETED
     assert not job.flags & JobFlag.COMPLETING
+
+
+@pytest.mark.parametrize(
+    ("state", "status", "shown"),
+    [
+        # Seen of Slurm 22.05: a script that catches SIGTERM, and one that does not.
+        (JobState.CANCELLED, 3 << 8, 3 << 8),
+        (JobState.CANCELLED, 0, 0),
+        (JobState.CANCELLED, SIGTERM, SIGTERM),
+        (JobState.TIMEOUT, 3 << 8, SIGTERM),
+    ],
+)
+def test_a_cancelled_job_has_the_exit_code_of_its_script(
+    state: JobState, status: int, shown: int
+) -> None:
+    cluster = cluster_of()
+    job = running(cluster)
+    apply_all(
+        cluster,
+        job_end.complete(cluster, job, job_end.End(state, exit_code=SIGTERM), START_US),
+    )
+    (duty,) = cluster.duties[job.batch_node_id].values()
+    tell(
+        cluster, job.batch_node_id,
+        nm.BatchEnded(job.job_id, job.attempt, 0, status, START_US, LATER_US, 0),
+    )  # fmt: skip
+    events = tell(
+        cluster, job.batch_node_id, nm.JobTerminated(job.job_id, job.attempt, duty.duty_id)
+    )
+    (end,) = (event for event in events if isinstance(event, ev.JobEnded))
+    assert (job.state, job.exit_code, end.exit_code) == (state, shown, shown)
 
 
 def test_only_other_nodes_are_terminated() -> None:

@@ -174,7 +174,7 @@ def _batch_ended(
     if not report.flags & END_LOST:
         events += failed_launches.launched(cluster, node_id, now_us)
     if is_completing(job):
-        return events
+        return events + _way_out(job, report.status, now_us)
     events += _told_of(job, report.error, now_us)
     state = end_state(report.status, report.flags)
     clean = frozenset({node_id}) if report.flags & END_CLEAN else frozenset()
@@ -194,6 +194,13 @@ def _batch_ended(
         rules=requeue_rules(conf),
     )
     return events
+
+
+def _way_out(job: Job, status: int, now_us: int) -> list[ev.AnyEvent]:
+    """Return how the script of a cancelled job ended: it may catch SIGTERM and exit by itself."""
+    if job.state != JobState.CANCELLED or status == job.exit_code:
+        return []
+    return [ev.JobUpdated(now_us, job.job_id, {"exit_code": status})]
 
 
 def _told_of(job: Job, error: str, now_us: int) -> list[ev.AnyEvent]:
