@@ -26,7 +26,7 @@ def read(name: str, **request: Any) -> object:
 
 
 def written(name: str, value: object, **request: Any) -> dict[str, Any]:
-    set_field(request, name, value)
+    set_field(request, FIELDS.get(name), name, value)
     msgspec.convert(request, JobRequest)  # it has only fields of a request, within their bounds
     return request
 

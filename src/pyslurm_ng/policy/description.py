@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pyslurm_ng.policy.job_fields import FIELDS, Request, UnknownField, Value, set_field
+from pyslurm_ng.policy.job_fields import FIELDS, Field, Request, UnknownField, Value, set_field
 
 ERROR, INFO, VERBOSE, DEBUG, DEBUG2, DEBUG3, DEBUG4 = range(2, 9)
 """Levels of log lines: those of `daemon.log`."""
@@ -59,10 +59,12 @@ class Description:
         known: Mapping[str, Any],
         environment: bytes = b"",
         script: bytes = b"",
+        fields: Mapping[str, Field] = FIELDS,
     ) -> None:
         """Begin a call.
 
         Args:
+            fields: those of the request; a change has others than a submission.
             known: fields that are not the request's own, which can only be read: `user_id` ...
             environment: `NAME=value` entries, each followed by NUL.
         """
@@ -70,6 +72,7 @@ class Description:
         self.is_environment_changed = False
         self.is_script_changed = False
         self._said = said
+        self._fields = fields
         self._known = known
         self._environment_bytes = environment
         self._environment: dict[str, str] | None = None
@@ -77,7 +80,7 @@ class Description:
 
     def get(self, name: str) -> Value:
         """Return the value of a field; None for one that is not given, or does not exist."""
-        field = FIELDS.get(name)
+        field = self._fields.get(name)
         if field is not None:
             return field.read(self.request)
         if name == "script":
@@ -96,7 +99,7 @@ class Description:
             self.is_script_changed = True
             return
         try:
-            set_field(self.request, name, value)
+            set_field(self.request, self._fields.get(name), name, value)
         except UnknownField:
             self._said.log(ERROR, f"_set_job_field: unrecognized field: {name}")
 

@@ -95,7 +95,7 @@ def _nodes(key: str) -> Field:
     return Field(lambda request: request.get(key) or None, write, is_text=True)
 
 
-def _number(key: str, mark: int = NO_VAL, *, zero: int | None = 0, flag: int = 0) -> Field:
+def number(key: str, mark: int = NO_VAL, *, zero: int | None = 0, flag: int = 0) -> Field:
     """Return a field that holds the same number as in the request.
 
     Args:
@@ -365,11 +365,11 @@ FIELDS: dict[str, Field] = {
     "container": _text("container"),
     "contiguous": _switch(REQ_CONTIGUOUS),
     "core_spec": Field(lambda request: request.get("core_spec") or None),
-    "cores_per_socket": _number("cores_per_socket", NO_VAL16),
+    "cores_per_socket": number("cores_per_socket", NO_VAL16),
     "cpu_freq_gov": _fixed(NO_VAL),
     "cpu_freq_max": _fixed(NO_VAL),
     "cpu_freq_min": _fixed(NO_VAL),
-    "cpus_per_task": _number("cpus_per_task", NO_VAL16),
+    "cpus_per_task": number("cpus_per_task", NO_VAL16),
     "cpus_per_tres": _of_each_gpu("cpus_per_gpu"),
     "cron_job": _fixed(False),
     "deadline": _moment("deadline_us"),
@@ -382,64 +382,64 @@ FIELDS: dict[str, Field] = {
     "gres": _tres("gres", "gpus_per_node"),
     "immediate": _fixed(0),
     "licenses": _text("licenses"),
-    "mail_type": _number("mail_type", 0),
+    "mail_type": number("mail_type", 0),
     "mail_user": _text("mail_user"),
     "max_cpus": _fixed(NO_VAL),
-    "max_nodes": _number("nodes_max", flag=REQ_NODES_SET),
+    "max_nodes": number("nodes_max", flag=REQ_NODES_SET),
     "mcs_label": _text("mcs_label"),
     "mem_per_tres": _of_each_gpu("mem_per_gpu_mib"),
     "min_cpus": Field(_read_min_cpus, _write_min_cpus),
     "min_mem_per_cpu": _PER_CPU,
     "min_mem_per_node": _PER_NODE,
-    "min_nodes": _number("nodes_min", flag=REQ_NODES_SET),
+    "min_nodes": number("nodes_min", flag=REQ_NODES_SET),
     "name": _text("name"),
     "network": _text("network"),
     "nice": Field(_read_nice, _write_nice),
     "ntasks_per_board": _fixed(0),
-    "ntasks_per_core": _number("ntasks_per_core", NO_VAL16),
-    "ntasks_per_gpu": _number("ntasks_per_gpu", NO_VAL16),
-    "ntasks_per_node": _number("ntasks_per_node", NO_VAL16),
-    "ntasks_per_socket": _number("ntasks_per_socket", NO_VAL16),
-    "ntasks_per_tres": _number("ntasks_per_gpu", NO_VAL16),
-    "num_tasks": _number("ntasks", flag=REQ_NTASKS_SET),
+    "ntasks_per_core": number("ntasks_per_core", NO_VAL16),
+    "ntasks_per_gpu": number("ntasks_per_gpu", NO_VAL16),
+    "ntasks_per_node": number("ntasks_per_node", NO_VAL16),
+    "ntasks_per_socket": number("ntasks_per_socket", NO_VAL16),
+    "ntasks_per_tres": number("ntasks_per_gpu", NO_VAL16),
+    "num_tasks": number("ntasks", flag=REQ_NTASKS_SET),
     "overcommit": _switch(REQ_OVERCOMMIT),
     "oversubscribe": Field(_read_shared, _write_shared),
     "partition": _text("partition"),
-    "plane_size": _number("plane_size", NO_VAL16),
-    "pn_min_cpus": Field(_read_pn_min_cpus, _number("mincpus", NO_VAL16).write),
+    "plane_size": number("plane_size", NO_VAL16),
+    "pn_min_cpus": Field(_read_pn_min_cpus, number("mincpus", NO_VAL16).write),
     "pn_min_memory": Field(_read_pn_min_memory, _write_pn_min_memory),
-    "pn_min_tmp_disk": _number("tmp_mib"),
+    "pn_min_tmp_disk": number("tmp_mib"),
     "power_flags": _fixed(0),
     "prefer": _text("prefer"),
     "priority": Field(_read_priority, _write_priority),
     "qos": _text("qos"),
     "reboot": _switch(REQ_REBOOT, unset=NO_VAL16),
     "req_nodes": _text("node_list"),
-    "req_switch": _number("switches"),
+    "req_switch": number("switches"),
     "requeue": _switch(REQ_REQUEUE, REQ_NO_REQUEUE, NO_VAL16),
     "reservation": _text("reservation"),
-    "segment_size": _number("segment", NO_VAL16),
+    "segment_size": number("segment", NO_VAL16),
     "shared": Field(_read_shared, _write_shared),
     "site_factor": _fixed(NO_VAL),
     "sockets_per_board": _fixed(0),
-    "sockets_per_node": _number("sockets_per_node", NO_VAL16),
+    "sockets_per_node": number("sockets_per_node", NO_VAL16),
     "spank_job_env_size": _fixed(0),
     "std_err": _text("std_err"),
     "std_in": _text("std_in"),
     "std_out": _text("std_out"),
     "submit_line": Field(lambda request: request.get("submit_line") or None),
-    "threads_per_core": _number("threads_per_core", NO_VAL16),
-    "time_limit": _number("time_limit_min", zero=None),
-    "time_min": _number("time_min_min", zero=None),
+    "threads_per_core": number("threads_per_core", NO_VAL16),
+    "time_limit": number("time_limit_min", zero=None),
+    "time_min": number("time_min_min", zero=None),
     "tres_bind": _text("tres_bind"),
     "tres_freq": _text("tres_freq"),
     "tres_per_job": _tres("", "gpus"),
     "tres_per_node": _tres("gres", "gpus_per_node"),
     "tres_per_socket": _tres("", "gpus_per_socket"),
     "tres_per_task": _tres("tres_per_task", "gpus_per_task"),
-    "wait4switch": _number("switches_wait_s"),
-    "wait_all_nodes": _number("wait_all_nodes", zero=None),
-    "warn_signal": _number("signal", NO_VAL16),
+    "wait4switch": number("switches_wait_s"),
+    "wait_all_nodes": number("wait_all_nodes", zero=None),
+    "warn_signal": number("signal", NO_VAL16),
     "warn_time": Field(lambda request: request.get("signal_before_s", 60)),
     "wckey": _text("wckey"),
     "work_dir": _text("work_dir"),
@@ -455,14 +455,13 @@ class UnknownField(Exception):
     """A name that is no field, or one that scripts may only read."""
 
 
-def set_field(request: Request, name: str, value: object) -> None:
-    """Set one field as Lua or Python gave it; None means "not given".
+def set_field(request: Request, field: Field | None, name: str, value: object) -> None:
+    """Set a field, None for one that is not there, as Lua or Python gave it; None is "not given".
 
     Raises:
         FieldError: the value is none for this field.
         UnknownField: there is no such field, or it can only be read.
     """
-    field = FIELDS.get(name)
     if field is None or field.write is None:
         raise UnknownField(name)
     checked = _as_text(name, value) if field.is_text else _as_number(name, value)

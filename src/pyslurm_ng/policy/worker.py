@@ -17,7 +17,9 @@ from typing import Any, Protocol
 
 import msgspec
 
+from pyslurm_ng.policy.change_fields import CHANGE_FIELDS
 from pyslurm_ng.policy.description import ERROR, Description, Said
+from pyslurm_ng.policy.job_fields import FIELDS
 from pyslurm_ng.policy.job_lists import Listing, Surroundings
 from pyslurm_ng.policy.lua_script import ScriptError
 from pyslurm_ng.policy.messages import (
@@ -99,6 +101,7 @@ class Worker:
             known=question.known,
             environment=question.environment,
             script=question.script,
+            fields=FIELDS if question.record is None else CHANGE_FIELDS,
         )
         self.uid, self.hidden = question.uid, frozenset(question.hidden)
         self._forget_rows()

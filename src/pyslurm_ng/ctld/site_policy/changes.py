@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from pyslurm_ng.base import units
 from pyslurm_ng.base.numbers import INFINITE, NO_VAL
+from pyslurm_ng.base.request_words import MAIL_WORDS, mail_words
+from pyslurm_ng.ctld.rules.update.job_change import yes_or_no
 from pyslurm_ng.model.job import Job
 
 _TEXTS = {
@@ -36,6 +40,8 @@ _TEXTS = {
     "wckey": "wckey",
     "workdir": "work_dir",
 }
+_SWITCHES = ("contiguous", "oversubscribe", "reboot", "requeue")  # by the same names
+_MAIL = "mailtype"
 _COUNTS = {
     "cpuspertask": "cpus_per_task",
     "deadline": "deadline_us",
@@ -44,6 +50,7 @@ _COUNTS = {
     "minmemorynode": "mem_per_node_mib",
     "mintmpdisknode": "tmp_mib",
     "nice": "nice",
+    "numcpus": "min_cpus",
     "numtasks": "ntasks",
     "priority": "priority",
     "starttime": "begin_us",
@@ -54,6 +61,7 @@ _MINUTES = {"timelimit": "time_limit_min", "timemin": "time_min_min"}
 _NODES = "numnodes"
 
 _KEY_OF = {name: key for table in (_TEXTS, _COUNTS, _MINUTES) for key, name in table.items()}
+_KEY_OF |= {"mail_type": _MAIL, **{name: name for name in _SWITCHES}}
 
 
 def as_request(settings: dict[str, str], job: Job) -> dict[str, Any]:
@@ -69,10 +77,17 @@ def as_request(settings: dict[str, str], job: Job) -> dict[str, Any]:
                 request[_MINUTES[key]] = units.changed_time_limit_min(value, job.time_limit_min)
             except units.UnitError:
                 continue
+        elif key in _SWITCHES and yes_or_no(value) is not None:
+            request[key] = int(bool(yes_or_no(value)))
+        elif key == _MAIL:
+            words = value.upper().split(",")
+            request["mail_type"] = reduce(or_, (MAIL_WORDS.get(word.strip(), 0) for word in words))
         elif key == _NODES:
             least, _, most = value.partition("-")
             if least.isdecimal() and (most or least).isdecimal():
-                request["nodes_min"], request["nodes_max"] = int(least), int(most or least)
+                request["nodes_min"] = int(least)
+                if most:
+                    request["nodes_max"] = int(most)
     return request
 
 
@@ -105,12 +120,10 @@ _UNSET = dict.fromkeys(_TEXTS.values(), "")
 def _text_of(name: str) -> Callable[[Any], str]:
     if name in _MINUTES.values():
         return _minutes
+    if name == "mail_type":
+        return lambda bits: ",".join(mail_words(bits))
     return str
 
 
 def _minutes(value: int) -> str:
     return "UNLIMITED" if value == INFINITE else "0" if value == NO_VAL else str(value)
-
-
-SEEN = frozenset((*_TEXTS, *_COUNTS, *_MINUTES, _NODES))
-"""The settings that scripts see."""
