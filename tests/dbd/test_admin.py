@@ -121,6 +121,22 @@ def test_qos_lists_are_inherited_and_edited(store: Database) -> None:
     assert effective(store, "chem", "bob") == ("normal", "high", "low")
 
 
+def test_the_last_qos_of_a_list_is_taken_away(store: Database) -> None:
+    """What comes from above then holds again, but for what was just taken away."""
+    manage(store, "modify account chem set qos=normal,high,low")
+    manage(store, "modify user bob account=chem set qos=high")
+    manage(store, "modify user bob account=chem set qos-=high")
+    assert effective(store, "chem", "bob") == ("normal", "low")
+    manage(store, "modify user bob account=chem set qos=high,low")
+    manage(store, "modify user bob account=chem set qos-=high")
+    assert effective(store, "chem", "bob") == ("low",)
+    manage(store, "modify user bob account=chem set qos-=low")
+    assert effective(store, "chem", "bob") == ("normal", "high")
+    manage(store, "modify user bob account=chem set qos=low")
+    manage(store, "modify user bob account=chem set qos-=high qos-=low")
+    assert effective(store, "chem", "bob") == ("normal", "high")
+
+
 def test_a_default_qos_must_be_allowed(store: Database) -> None:
     """A job that names none would otherwise be refused at every submission."""
     assert manage(store, "modify user bob set defaultqos=high").exit_code == 1

@@ -197,7 +197,11 @@ def _qos(change: Change, row: Row, op: str, value: str) -> Row:
     if row["qos"]:
         own = {int(word) for word in row["qos"].split(",")}
         own = own | set(ids) if op == "+=" else own - set(ids)
-        return {"qos": ",".join(map(str, sorted(own)))}
+        if own:
+            return {"qos": ",".join(map(str, sorted(own)))}
+        # Without a list all QOS from above hold again, but for those just taken away.
+        row = {**row, "qos": "", "delta_qos": ""}
+        return {"qos": ""} | _qos(change, row, op, value)
     deltas = {int(word[1:]): word[0] for word in row["delta_qos"].split(",") if word}
     deltas |= dict.fromkeys(ids, op[0])
     return {"delta_qos": ",".join(f"{deltas[name]}{name}" for name in sorted(deltas))}
