@@ -249,3 +249,20 @@ def test_of_a_rack_the_nodes_that_can_return_do() -> None:
     assert not cluster.node(N1).flags & NodeFlag.DRAIN
     again = update_nodes(cluster, request, Context(conf_of(), LATER_US, ROOT))
     assert again == Reject(Errno.ESLURM_INVALID_NODE_STATE)
+
+
+def test_nodes_change_beside_names_of_no_node() -> None:
+    """A rack is drained by a list with a node that is gone; the name is refused all the same."""
+    cluster = cluster_of()
+    context = Context(conf_of(), LATER_US, ROOT)
+    for nodes in ("n1,gone9", "gone[1-2],n1"):
+        request = UpdateNodes(bytes(16), nodes, {"state": "DRAIN", "reason": "rack"})
+        outcome = update_nodes(cluster, request, context)
+        assert isinstance(outcome, Decision)
+        assert outcome.refused == Errno.ESLURM_INVALID_NODE_NAME
+        apply_all(cluster, outcome.events)
+        assert cluster.node(N1).flags & NodeFlag.DRAIN
+        change(cluster, state="RESUME")
+    for nodes, settings in (("gone9", {"state": "RESUME"}), ("n1,gone9", {"nodeaddr": "a,b"})):
+        request = UpdateNodes(bytes(16), nodes, settings)
+        assert update_nodes(cluster, request, context) == Reject(Errno.ESLURM_INVALID_NODE_NAME)

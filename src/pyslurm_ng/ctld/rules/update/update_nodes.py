@@ -19,7 +19,7 @@ from pyslurm_ng.ctld.rules.ends.requeue import requeue_rules
 from pyslurm_ng.ctld.rules.feature_nodes import after_features
 from pyslurm_ng.ctld.rules.nodes import power, reboots
 from pyslurm_ng.ctld.rules.nodes.future_nodes import without_host
-from pyslurm_ng.ctld.rules.nodes.node_names import find_nodes
+from pyslurm_ng.ctld.rules.nodes.node_names import find_known_nodes
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.node import Node, is_part
@@ -45,6 +45,7 @@ KEYS = (
     "topology",
     "nextstate",
 )
+_LISTS = ("instanceid", "instancetype", "nodeaddr", "nodehostname")  # a value for each node
 CPU_BINDS = ("none", "socket", "ldom", "core", "thread", "off")
 NEEDS_REASON = ("DOWN", "DRAIN", "FAIL")
 STATES = (*NEEDS_REASON, "FUTURE", "IDLE", "NORESP", "RESUME", "UNDRAIN")
@@ -56,17 +57,21 @@ _ENDS_SERVICE_STOP = _DRAINED | reboots.REBOOT_FLAGS
 
 
 def update_nodes(cluster: Cluster, request: UpdateNodes, context: Context) -> Decision | Reject:
-    """Change settings of the nodes named, all or none.
+    """Change settings of the nodes named.
 
-    Of nodes that are to return to service those do that can, as in Slurm: an administrator resumes
-    a rack, some nodes of which are in use.
+    Names of no node are refused, and the others change all the same, as in Slurm: an administrator
+    drains a rack by a list with a node that is gone. Of nodes that are to return to service those
+    do that can: some of the rack are in use.
     """
     if not context.caller.is_admin:
         return Reject(Errno.ESLURM_USER_ID_MISSING)
-    nodes = find_nodes(cluster, request.nodes)
-    if isinstance(nodes, Reject):
-        return Reject(nodes.code)
+    listed = find_known_nodes(cluster, request.nodes)
+    if isinstance(listed, Reject):
+        return Reject(listed.code)
+    nodes, unknown = listed
     settings = request.settings
+    if unknown and any(key in settings for key in _LISTS):
+        return Reject(Errno.ESLURM_INVALID_NODE_NAME)
     for key in settings:
         if key not in KEYS:
             return Reject(Errno.ESLURM_NOT_SUPPORTED, key)
@@ -108,7 +113,8 @@ def update_nodes(cluster: Cluster, request: UpdateNodes, context: Context) -> De
     changes = _changes(cluster, nodes, settings, context)
     if isinstance(changes, Reject):
         return changes
-    return Decision([*events, *changes.events], refused=changes.refused)
+    refused = int(Errno.ESLURM_INVALID_NODE_NAME) if unknown else changes.refused
+    return Decision([*events, *changes.events], refused=refused)
 
 
 def _changes(
