@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.numbers import SECOND_US, SIGUSR1
+from pyslurm_ng.base.plain_text import printable
+from pyslurm_ng.ctld.followers import request_log as request_log_module
 from pyslurm_ng.ctld.followers.request_log import RequestLog
 from pyslurm_ng.ctld.routes import RULES
 from pyslurm_ng.ctld.rules.context import Caller
@@ -48,6 +51,24 @@ def test_an_update_of_a_job_names_the_user_and_the_values() -> None:
         f"_slurm_rpc_update_job: complete JobId={job_id} uid=0",
         "_slurm_rpc_update_job: JobId=99 uid=0: Invalid job id specified",
     ]
+
+
+def test_the_log_works_on_no_more_of_a_long_text_than_it_shows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One message may set long texts of twenty jobs, and it all happens on the event loop."""
+    site = Site()
+    lengths: list[int] = []
+
+    def note(text: str) -> str:
+        lengths.append(len(text))
+        return printable(text)
+
+    monkeypatch.setattr(request_log_module, "printable", note)
+    job_id = str(site.job(priority=0).job_id)
+    line, _ = lines_of(site, q.UpdateJob(ID, {"comment": "é" * 60_000}, [job_id]))
+    assert line == f"_update_job: setting comment to {'é' * 60_000}"[:1024]
+    assert max(lengths) == 1024
 
 
 def test_verbs_about_jobs_name_the_user() -> None:

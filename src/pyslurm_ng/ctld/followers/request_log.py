@@ -54,14 +54,14 @@ class RequestLog:
             return
         done, failed = request_lines(request, caller.uid, outcome)
         for line in done:
-            self._say(printable(line)[:_LONGEST])
+            self._say(_shown(line))
         if isinstance(outcome, Reject):
             if not self._denied(request, context, outcome):
                 return
         elif not failed or not self._may_complain(context):
             return
         for line in failed:
-            self._say(printable(line)[:_LONGEST])
+            self._say(_shown(line))
 
     def _denied(self, request: object, context: Context, reject: Reject) -> bool:
         """Write the line of a refused job or a denied change; return whether more may follow."""
@@ -69,7 +69,7 @@ class RequestLog:
         if not self._may_complain(context):
             return False
         if isinstance(request, SubmitJob | AllocateJob):
-            text = printable(str(reject))[:_LONGEST]
+            text = _shown(str(reject))
             self._log.info(f"submit: User={caller.user_name}({caller.uid}) refused: {text}")
         elif reject.code in _DENIALS:
             kind = type(request).__name__
@@ -87,3 +87,8 @@ class RequestLog:
             self._last_s.clear()
         self._last_s[caller.uid] = now_s
         return True
+
+
+def _shown(line: str) -> str:
+    """Return a line as the log has it; cut first, since a user's text may be long."""
+    return printable(line[:_LONGEST])
