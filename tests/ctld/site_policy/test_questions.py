@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pyslurm_ng.base.numbers import MINUTE_US, SECOND_US
+from pyslurm_ng.ctld import job_filter
 from pyslurm_ng.ctld.rules.context import Caller, Context
 from pyslurm_ng.ctld.site_policy.job_rows import JobRows
 from pyslurm_ng.ctld.site_policy.lookups import Lookups
-from pyslurm_ng.ctld.site_policy.walks import Passage, Walks
+from pyslurm_ng.ctld.site_policy.walks import Passage, Walk, Walks
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.reservation import Reservation
-from pyslurm_ng.policy.messages import AskRows, Question
+from pyslurm_ng.policy.messages import AskRows, Question, Verdict
 from pyslurm_ng.wire.query_messages import HoldJobs, UpdateJob
 from tests.world.callers import ALICE, BOB
 from tests.world.logs import LineLog
@@ -28,8 +30,8 @@ def lookups(site: Site) -> Lookups:
     return Lookups(site.cluster, JobRows(site.cluster, site.soft))
 
 
-def questions(site: Site, request: object, caller: Caller) -> list[Question]:
-    """Return the first question that a request brings, if there is one."""
+def walk(site: Site, request: object, caller: Caller) -> Walk:
+    """Return the walk of a request through the scripts."""
     log: Any = LineLog()
     walks = Walks(
         site.cluster,
@@ -39,8 +41,25 @@ def questions(site: Site, request: object, caller: Caller) -> list[Question]:
     )
     walks.names = ("lua",)
     call: Any = SimpleNamespace(request=request)
+    return walks.begin(Passage(call, caller))
+
+
+def asked_jobs(site: Site, request: object) -> list[str]:
+    """Return the jobs that scripts are asked about, which let everything pass."""
+    steps = walk(site, request, ALICE)
+    asked = []
+    with contextlib.suppress(StopIteration):
+        question = next(steps)
+        while True:
+            asked.append(str(question.known["job_id"]))
+            question = steps.send(Verdict(question.number, 0, question.request))
+    return asked
+
+
+def questions(site: Site, request: object, caller: Caller) -> list[Question]:
+    """Return the first question that a request brings, if there is one."""
     try:
-        return [next(walks.begin(Passage(call, caller)))]
+        return [next(walk(site, request, caller))]
     except StopIteration as end:
         outcome = end.value
     assert outcome is request  # it goes on as it came, to the rule that judges rights
@@ -59,6 +78,31 @@ def test_scripts_are_not_asked_about_jobs_of_others(kind: Any, by_name: bool) ->
     request = kind(KEY, **fields)
     assert len(questions(site, request, ALICE)) == 1
     assert questions(site, request, BOB) == []
+
+
+@pytest.mark.parametrize("kind", [UpdateJob, HoldJobs])
+def test_no_job_is_changed_behind_the_back_of_scripts(kind: Any) -> None:
+    """Whoever names one job again and again must not get another one past them."""
+    site = Site()
+    first, second = (str(site.job(ALICE).job_id) for _ in range(2))
+    fields: dict[str, Any] = {"settings": {"comment": "x"}} if kind is UpdateJob else {}
+    request = kind(KEY, jobs=[first] * 1_500 + [second], **fields)
+    assert asked_jobs(site, request) == [first, second]
+    fillers = [str(number) for number in range(5_000, 6_500)]
+    refused = walk(site, kind(KEY, jobs=[*fillers, second], **fields), ALICE)
+    with pytest.raises(StopIteration) as end:
+        next(refused)
+    assert "1000 jobs at most" in str(end.value.value)
+
+
+def test_a_change_that_names_too_much_reaches_no_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the scripts' look at ids did not find, the rule may find."""
+    site = Site()
+    monkeypatch.setattr(job_filter, "_MOST_WORK", 0)
+    request = HoldJobs(KEY, jobs=[f"{site.job(ALICE).job_id}_[1,3,5,7,9,11,13,15]", "2"])
+    with pytest.raises(StopIteration) as end:
+        next(walk(site, request, ALICE))
+    assert end.value.value is job_filter.TOO_MANY
 
 
 @pytest.mark.parametrize("name", ["\u00b2", "x", "-1", "999"])

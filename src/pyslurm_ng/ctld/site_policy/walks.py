@@ -243,8 +243,8 @@ class Walks:
         """Ask about each job that a change names; all must come out alike."""
         outcome: dict[str, str] | None = None
         named_jobs = self._named_jobs(message, passage.caller)
-        if len(named_jobs) > MOST_CHANGED:
-            return _TOO_MANY
+        if isinstance(named_jobs, Reject):
+            return named_jobs
         for text, job in named_jobs:
             before = changes.as_request(message.settings, job)
             settings = message.settings
@@ -275,8 +275,8 @@ class Walks:
     def _hold(self, passage: Passage, message: HoldJobs) -> Walk:
         """Ask whether jobs may be held or released: to scripts a change of the priority alone."""
         named_jobs = self._named_jobs(message, passage.caller)
-        if len(named_jobs) > MOST_CHANGED:
-            return _TOO_MANY
+        if isinstance(named_jobs, Reject):
+            return named_jobs
         priority = {"priority": INFINITE if message.release else 0}
         for text, job in named_jobs:
             for name in self.names:
@@ -294,25 +294,29 @@ class Walks:
 
     def _named_jobs(
         self, message: UpdateJob | HoldJobs, caller: Caller
-    ) -> Sequence[tuple[str, Job]]:
+    ) -> Sequence[tuple[str, Job]] | Reject:
         """Return the jobs that a change names, each once, with the text that names it.
 
-        Of more than too many the first. Jobs that the caller may not change are left out: the
-        change is refused for them, and no script has to work on that.
+        A change is refused where not all of its jobs can be looked at: it must reach no job that
+        scripts do not see. Jobs that the caller may not change are left out: the change is refused
+        for them, and no script has to work on that.
         """
         cluster = self._cluster
-        if message.name:
-            return [
-                (str(job_id), job)
-                for job_id, job in cluster.jobs.items()
-                if job.request.name == message.name
-                and message.uid in (-1, job.uid)
-                and may_change(cluster, job, caller)
-            ]
-        finder = JobFinder(cluster)
         named: dict[int, tuple[str, Job]] = {}
-        for text in message.jobs[: MOST_CHANGED + 1]:
+        if message.name:
+            for job_id, job in cluster.jobs.items():
+                is_meant = job.request.name == message.name and message.uid in (-1, job.uid)
+                if is_meant and may_change(cluster, job, caller):
+                    named[job_id] = (str(job_id), job)
+            return _TOO_MANY if len(named) > MOST_CHANGED else [*named.values()]
+        texts = dict.fromkeys(message.jobs)
+        if len(texts) > MOST_CHANGED:
+            return _TOO_MANY
+        finder = JobFinder(cluster)
+        for text in texts:
             for job, _ in finder.named(text):
                 if may_change(cluster, job, caller):
                     named.setdefault(job.job_id, (text, job))
-        return [*named.values()]
+        if finder.is_over:
+            return finder.refusal
+        return _TOO_MANY if len(named) > MOST_CHANGED else [*named.values()]
