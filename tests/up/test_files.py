@@ -334,6 +334,23 @@ def test_lines_for_slurmdbd_conf_take_the_place_of_ours(layout: Layout) -> None:
             "DbdPort=7",
             "DbdPort cannot be set here; use --port, or AccountingStorageP",
         ),
+        (
+            "--conf",
+            "SlurmUser=slurm\nSlurmctldPidFile=/x",
+            "SlurmUser cannot be set here; use --slurm-user;"
+            " --conf: SlurmctldPidFile cannot be set here: `pyslurm-ng up` sets it",
+        ),
+        (
+            "--conf",
+            "NodeName=n[1-8] CPUs=4",
+            "NodeName=n[1-8]: `pyslurm-ng up` writes n1 itself; use --nodes,",
+        ),
+        (
+            "--conf",
+            "NodeName=cn[01-99] CPUs=4",
+            "NodeName=cn[01-99]: `pyslurm-ng up` starts n1 only; take the line out, or add State=",
+        ),
+        ("--conf", "NodeName=DEFAULT State=UNKNOWN\nNodeName=a", "NodeName=a: `pyslurm-ng up` st"),
     ],
 )
 def test_keys_that_up_goes_by_are_refused(
@@ -345,6 +362,21 @@ def test_keys_that_up_goes_by_are_refused(
     assert main(["up", "--dir", str(tmp_path / "c"), option, str(lines)]) == 1
     assert f"error: {option}: {text}" in capsys.readouterr().err
     assert not (tmp_path / "c").exists()
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "NodeName=cloud[1-9] State=CLOUD",
+        "NodeName=DEFAULT State=FUTURE\nNodeName=later",
+        "NodeName=gone State=DOWN",
+        "NodeName=broken[1-",
+    ],
+)
+def test_nodes_that_need_no_slurmd_are_left_to_slurmctld(lines: str) -> None:
+    """A site tries its cloud; a list with a mistake is named with its line by slurmctld."""
+    with pytest.raises(BadRequest, match="--conf: NodeName=n2: "):
+        files.refuse_nodes(f"{lines}\nNodeName=n2", 2)
 
 
 def test_ports_may_be_chosen() -> None:

@@ -45,8 +45,11 @@ def layout_of(directory: Path) -> Layout:
     return Layout(path)
 
 
-def lines_of(option: str, path: Path | None) -> str:
-    """Return the lines to add to a configuration file, or refuse a file that is not text."""
+def lines_of(option: str, path: Path | None, nodes: int = 0) -> str:
+    """Return the lines to add to a configuration file, or refuse a file that is not text.
+
+    `nodes` are those of a cluster whose slurm.conf it is.
+    """
     if path is None:
         return ""
     try:
@@ -54,6 +57,8 @@ def lines_of(option: str, path: Path | None) -> str:
     except UnicodeDecodeError:
         raise BadRequest(f"{option} {path}: not a text file") from None
     files.refuse_own_keys(option, lines)
+    if nodes:
+        files.refuse_nodes(lines, nodes)
     return lines
 
 
@@ -228,7 +233,7 @@ def up(
         gpus=gpus,
         shards=shards,
         database=database,
-        extra_lines=lines_of("--conf", extra),
+        extra_lines=lines_of("--conf", extra, nodes),
         extra_dbd_lines=lines_of("--dbd-conf", extra_dbd),
         has_web=has_web and not no_web,
         cluster_name=cluster_name,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from pyslurm_ng.base.hostlist import HostlistError, expand
 from pyslurm_ng.conf.lexer import parse_text
 from pyslurm_ng.up.host_names import hosts_text
 from pyslurm_ng.up.layout import OWNER_LINK, BadRequest, Layout, prepared_by_others
@@ -230,14 +231,55 @@ _OTHER_OPTIONS = {
 def refuse_own_keys(option: str, lines: str) -> None:
     """Refuse lines of a file that would make `down` lose sight of the daemons.
 
-    Errors: BadRequest names the option of `up` that does it, where there is one.
+    Errors: BadRequest names all such keys, and the option of `up` that does it, where there is one.
     """
     taken = values_of(lines)
-    for key in OWN_KEYS[option]:
-        if key.lower() in taken:
-            instead = _OTHER_OPTIONS.get(key, "")
-            hint = f"; use {instead}" if instead else ": `pyslurm-ng up` sets it"
-            raise BadRequest(f"{option}: {key} cannot be set here{hint}")
+    refused = [key for key in OWN_KEYS[option] if key.lower() in taken]
+    if refused:
+        raise BadRequest("; ".join(f"{option}: {_why_refused(key)}" for key in refused))
+
+
+def _why_refused(key: str) -> str:
+    instead = _OTHER_OPTIONS.get(key, "")
+    hint = f"; use {instead}" if instead else ": `pyslurm-ng up` sets it"
+    return f"{key} cannot be set here{hint}"
+
+
+def refuse_nodes(lines: str, count: int) -> None:
+    """Refuse lines for slurm.conf with nodes that `up` makes itself, or that nothing would start.
+
+    Errors: BadRequest names the line, and what to do.
+    """
+    own = set(node_names(count))
+    state_of_others = ""
+    for line in parse_text(lines).lines:
+        values = {entry.key.lower(): entry.value for entry in line}
+        name = values.get("nodename", "")
+        state = values.get("state", state_of_others).lower()
+        if name.lower() == "default":
+            state_of_others = state
+            continue
+        names = set(_names_in(name))
+        if own & names:
+            raise BadRequest(
+                f"--conf: NodeName={name}: `pyslurm-ng up` writes n{numbers(1, count)} itself;"
+                " use --nodes, --cpus, --sockets, --memory and --gpus"
+            )
+        if names and state in _STATES_OF_NODES_THAT_ANSWER:
+            raise BadRequest(
+                f"--conf: NodeName={name}: `pyslurm-ng up` starts n{numbers(1, count)} only;"
+                " take the line out, or add State=CLOUD, FUTURE or DOWN"
+            )
+
+
+_STATES_OF_NODES_THAT_ANSWER = ("", "unknown", "idle")
+
+
+def _names_in(hosts: str) -> list[str]:
+    try:
+        return expand(hosts) if hosts else []
+    except HostlistError:
+        return []  # slurmctld names the mistake, with its line
 
 
 def storage_lines(url: str, layout: Layout) -> list[str]:
