@@ -266,3 +266,15 @@ def test_a_store_of_a_newer_slurmdbd_is_left_as_it_is(daemon: AccountingDaemon) 
     store.close()
     line = refused_by_database(daemon, "")
     assert f"has schema 999, this slurmdbd knows {LATEST}; use the newer slurmdbd" in line
+
+
+def test_tables_of_slurm_in_the_database_are_named(daemon: AccountingDaemon) -> None:
+    """Who named Slurm's own database found all history gone, and no word about it."""
+    daemon.write_dbd_conf()
+    with sqlite3.connect(daemon.path / "state" / "acct.sqlite") as store:
+        store.execute("CREATE TABLE table_defs_table (table_name TEXT)")
+    store.close()
+    assert daemon.run().returncode == 0
+    log = (daemon.path / "slurmdbd.log").read_text()
+    [line] = [x for x in log.splitlines() if "tables of Slurm" in x]
+    assert "they stay as they are, and their jobs, accounts and usage are not read" in line

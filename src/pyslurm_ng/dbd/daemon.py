@@ -155,6 +155,7 @@ class Daemon:
             try:
                 check_tls(self._conf.url.query)
                 database.open()
+                is_slurms_too = database.has_tables_of_slurm()
             except NewerStoreError as error:
                 raise CannotStart(str(error)) from None
             except OSError as error:
@@ -171,6 +172,11 @@ class Daemon:
                 time.sleep(1)
             else:
                 self._log.info(f"accounting database {shown}, schema {LATEST}")
+                if is_slurms_too:
+                    self._log.error(
+                        f"accounting database {shown} has tables of Slurm, too; they stay as they"
+                        " are, and their jobs, accounts and usage are not read"
+                    )
                 return
 
     def _identity(self) -> Identity:

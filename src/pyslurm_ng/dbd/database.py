@@ -338,6 +338,11 @@ class Database:
         ).scalar()
         return int(value) if value else 0
 
+    def has_tables_of_slurm(self) -> bool:
+        """Return whether Slurm's slurmdbd keeps its records in the same database, or did."""
+        with self.engine.connect() as connection:
+            return sa.inspect(connection).has_table("table_defs_table")
+
     def _create_sqlite_file(self) -> None:
         path = self.url.database
         if path and path != ":memory:" and not os.path.exists(path):
