@@ -233,3 +233,10 @@ def test_options_that_do_not_start_it(
     assert ran.returncode == code
     assert said in ran.stdout + ran.stderr
     assert not controller.pid_file.exists()
+
+
+def test_state_of_slurm_in_the_directory_is_named(controller: Controller) -> None:
+    """A site that moved found all waiting jobs gone, and no word about it."""
+    (controller.state / "job_state").write_bytes(b"\x00\x07PROTOCOL_VERSION")
+    controller.start()
+    assert "has state of Slurm, too: no job of it is read" in controller.log()

@@ -188,6 +188,8 @@ def _recover(
     recovery.checkpoint = None
     for note in recovery.notes:
         log.error(note)
+    if not count and (layout.state / "job_state").exists():
+        log.error(f"StateSaveLocation {layout.state} has state of Slurm, too: no job of it is read")
     for digest in scripts.begin(cluster):
         log.error(f"script or environment {digest} of a job is missing")
     log.info(
