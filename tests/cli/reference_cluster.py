@@ -335,7 +335,7 @@ class LocalClient:
         if isinstance(outcome, Decision):
             reference.apply(list(outcome.events))
             check(reference.cluster)
-            return outcome.reply or Done(notes=list(outcome.notes))
+            return outcome.reply or Done(list(outcome.notes), outcome.refused)
         return outcome
 
     def change(self, kind: str, fields: dict[str, Any], timeout_s: float = 0) -> dict[str, Any]:
