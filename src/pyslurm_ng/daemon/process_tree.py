@@ -106,6 +106,14 @@ def parent(pid: int) -> int:
     return int(stat[stat.rindex(b")") + 2 :].split()[1])
 
 
+def name_of(pid: int) -> bytes:
+    """Return a process's name, at most 15 bytes of it; b"" if there is no such process."""
+    try:
+        return read_proc(f"/proc/{pid}/comm").removesuffix(b"\n")
+    except OSError:
+        return b""
+
+
 def signal_below(
     root: int, pids: "list[int]", number: int, belongs: "Callable[[int], bool] | None" = None
 ) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 import signal
 import socket
 import stat
@@ -277,6 +278,22 @@ def test_what_a_script_leaves_behind_has_the_time_to_end_too(template: Template)
     end = step.end()
     assert end["status"] == 15
     assert Path(spec["tasks"][0]["out"]).read_text().endswith("ended well\n")
+
+
+def test_a_command_server_of_a_script_gets_no_time(template: Template, tmp_path: Path) -> None:
+    """A script that hears SIGTERM and calls Slurm's commands starts one that has not heard it."""
+    server = tmp_path / "pyslurm-command-server"
+    shutil.copy("/bin/sleep", server)
+    spec = template.spec(
+        f"#!/bin/bash\ntrap 'setsid {server} 3600 & echo saved; exit' TERM\necho ready\n"
+        "sleep 3600 &\nwait\n"
+    )
+    spec["kill_wait"] = 3600
+    step = template.start(spec)
+    until_written(spec["tasks"][0]["out"], "ready")
+    until_started(step)
+    step.tell(do="terminate", why="", wait_s=3600)
+    assert step.end()["status"] == 0
 
 
 def test_terminate_says_why_and_kills_the_deaf(template: Template) -> None:

@@ -121,7 +121,7 @@ class StepEnding:
             reap: collects children that have ended.
             on_unkillable: called once, when a process has run too long in spite of SIGKILL.
         """
-        while time.monotonic() < self._kill_at and self._processes.living():
+        while time.monotonic() < self._kill_at and self._processes.with_work():
             self._loop.turn(_KILL_PAUSE_S)
             reap()
         self._kill_began = self._kill_began or time.monotonic()

@@ -9,7 +9,7 @@ from _signal import (  # type: ignore[import-not-found]
 )
 
 from pyslurm_ng.d.spool.step_record import start_ticks
-from pyslurm_ng.daemon.process_tree import is_zombie, own_descendants, signal_below
+from pyslurm_ng.daemon.process_tree import is_zombie, name_of, own_descendants, signal_below
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from pyslurm_ng.d.stepd.step_cgroup import StepCgroup
     from pyslurm_ng.d.stepd.step_tasks import TaskStarter
     from pyslurm_ng.d.stepd.step_writer import StepWriter
+
+COMMAND_SERVER = b"pyslurm-command"
+"""The name of pyslurm-command-server in /proc, which cuts it."""
 
 
 class StepProcesses:
@@ -53,6 +56,14 @@ class StepProcesses:
         if self.launch is not None:
             own.add(self.launch.pid)
         return [pid for pid in pids if pid not in own and not is_zombie(pid)]
+
+    def with_work(self) -> "list[int]":
+        """Return the living processes that are no command servers.
+
+        A Slurm command that a script runs when it hears SIGTERM may start such a server, which has
+        missed the signal and would stay. While it runs a command, the command's launcher lives.
+        """
+        return [pid for pid in self.living() if name_of(pid) != COMMAND_SERVER]
 
     def _belongs(self, pid: int) -> bool:
         """Return whether a process is in the step's control group now, or from outside."""
