@@ -18,7 +18,7 @@ from hypothesis import given, strategies as st
 from pyslurm_ng.base.hostlist import fold_numbers
 from pyslurm_ng.base.numbers import REQ_OPEN_APPEND, REQ_OPEN_TRUNCATE
 from pyslurm_ng.cli.option_words import OptionError
-from pyslurm_ng.cli.step import multi_prog
+from pyslurm_ng.cli.step import multi_prog, user_signals
 from pyslurm_ng.cli.step.launch import appends
 from pyslurm_ng.cli.step.link import MOST_STRANGERS
 from pyslurm_ng.cli.step.multi_prog import MultiProgError, check_programs, read_programs
@@ -360,6 +360,19 @@ def test_interrupts_escalate(make: Any) -> None:
     assert node.wait_for(step_io.TERMINATE)[1].decode() == step_io.FORCED
     node.finish(9)
     assert room.end()[1:] == ("", 137)  # nobody needs to hear that the tasks were killed
+
+
+def test_tasks_that_end_by_sigint_are_not_killed(make: Any, monkeypatch: Any) -> None:
+    """They have a moment to save what they need to: SIGKILL does not come with SIGINT."""
+    monkeypatch.setattr(user_signals, "_TO_END_S", 3600.0)
+    room = make(["n1"], [[0]], abort_window_s=60.0)
+    node = room.node()
+    node.started()
+    assert _after_interrupt(room) == "srun: interrupt (one more within 1 sec to abort)"
+    os.kill(room.process.pid, signal.SIGINT)
+    node.wait_for(step_io.SIGNAL)
+    node.finish(4 << 8)
+    assert room.end()[2] == 4
 
 
 def test_a_third_interrupt_leaves_the_step_alone(make: Any) -> None:

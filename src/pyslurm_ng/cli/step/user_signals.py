@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from pyslurm_ng.cli.step.step_output import StepOutput
     from pyslurm_ng.cli.step.tasks import StepTasks
 
+_TO_END_S = 0.15
+"""From SIGINT to SIGKILL, as long as it takes in Slurm, where slurmctld is asked to kill."""
+
 
 class UserSignals:
     """Serves signals from now on.
@@ -57,6 +60,7 @@ class UserSignals:
         self._on_give_up = on_give_up
         self._interrupt_s = -1e9
         self._is_forced = False
+        self._is_killed = False
         self._terms = 0
         loop.watch(signals.descriptor, select.POLLIN, self._on_signal)
 
@@ -79,6 +83,7 @@ class UserSignals:
         is_quick = now_s - self._interrupt_s <= self._abort_window_s
         self._interrupt_s = now_s
         if self._is_forced:
+            self._kill()
             self._on_give_up()
         elif is_quick or self._quits_at_once:
             self._send_interrupt()
@@ -95,11 +100,16 @@ class UserSignals:
         self._orders.end_by(SIGINT)
 
     def _force(self) -> None:
-        """Kill the tasks: those that end by SIGINT have ended before."""
+        """Kill the tasks: those that end by SIGINT, or have little to do then, end before."""
         self._is_forced = True
         self._output.info("forcing job termination")
         self._on_forced()
-        self._orders.terminate(step_io.FORCED)
+        self._loop.later(_TO_END_S, self._kill)
+
+    def _kill(self) -> None:
+        if not self._is_killed:
+            self._is_killed = True
+            self._orders.terminate(step_io.FORCED)
 
     def _asked_to_end(self, number: int) -> None:
         """TERM, QUIT, HUP: the tasks get the first one; the second ends them."""
