@@ -100,14 +100,25 @@ def _check_image(options: Options) -> None:
         raise OptionError(f"--container-image: {text}", 1)
 
 
+def login_shell() -> str:
+    """Return the shell that the user's account has, whatever SHELL says."""
+    import pwd
+
+    try:
+        shell = pwd.getpwuid(os.getuid()).pw_shell
+    except KeyError:
+        shell = os.environ.get("SHELL", "")
+    return shell or "/bin/sh"
+
+
 def _default_command(options: Options, conf: "dict[str, str]") -> "list[str]":
     """Return what runs without a command: a shell here, or a step on the job's first node."""
-    shell = os.environ.get("SHELL") or "/bin/sh"
     if not _has_interactive_step(conf) or "no-shell" in options.settings:
         _check_image(options)
-        return [shell]
+        return [login_shell()]
     import shlex
 
+    shell = os.environ.get("SHELL") or "/bin/sh"
     text = conf.get("InteractiveStepOptions") or _INTERACTIVE
     text = text.replace("${SHELL}", "$SHELL").replace("$SHELL", shlex.quote(shell))
     try:
