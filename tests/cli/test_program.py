@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ from pyslurm_ng.cli import (
 )
 from pyslurm_ng.cli.control import show
 from pyslurm_ng.cli.option_words import NONE, OPTIONAL, REQUIRED, UsageError, split_words
-from pyslurm_ng.cli.program import OptionValues, Program
+from pyslurm_ng.cli.program import OptionValues, Program, repeat
 
 PROGRAMS = [
     module.PROGRAM
@@ -269,3 +270,17 @@ def test_help_lists_the_commands_that_work() -> None:
         switches = {"associations", "exit", "help", "oneliner", "parsable", "readonly", "verbose"}
         assert listed - switches - {"!!"} <= set(known)
     assert ("requeuehold [Incomplete] [State=SpecialExit] <job_list>") in dict(COMMANDS["scontrol"])
+
+
+@pytest.mark.parametrize(("words", "is_dated"), [((), True), (("noheader",), False)])
+def test_iterate_shows_the_time_with_the_heading(
+    words: tuple[str, ...], is_dated: bool, capsys: Any, monkeypatch: Any
+) -> None:
+    """Who reads rows without a heading must not meet a line with the time, either."""
+    monkeypatch.setattr("time.sleep", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+    options = OptionValues({"iterate": "1", **dict.fromkeys(words, "")})
+    with pytest.raises(KeyboardInterrupt):
+        repeat("squeue", options, lambda: print("row") or 0)
+    lines = capsys.readouterr().out.split("\n")
+    assert lines[-3:] == ["row", "", ""]
+    assert len(lines) == 3 + is_dated

@@ -229,8 +229,9 @@ def names_clusters(options: "Mapping[str, str]") -> bool:
     return "clusters" in options and not {"noheader", "json"} & options.keys()
 
 
-def repeat(command: str, interval: "str | None", show: "Callable[[], int]") -> int:
-    """Show once, or with --iterate repeatedly, each time below a line with the time."""
+def repeat(command: str, options: OptionValues, show: "Callable[[], int]") -> int:
+    """Show once, or with --iterate repeatedly; the time stands above each heading."""
+    interval = options.get("iterate")
     if interval is None:
         return show()
     if not interval.isdecimal() or len(interval) > 9 or not int(interval):
@@ -242,7 +243,8 @@ def repeat(command: str, interval: "str | None", show: "Callable[[], int]") -> i
     from pyslurm_ng.cli.listing.list_format import date_line
 
     while True:
-        print(date_line(int(time() * 1e6)))
+        if "noheader" not in options:
+            print(date_line(int(time() * 1e6)))
         show()
         print(flush=True)
         sleep(int(interval))

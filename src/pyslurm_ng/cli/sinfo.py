@@ -156,7 +156,7 @@ def main(argv: "list[str]") -> int:
         return _show(options, client, tests, mode, argv)
 
     clusters = on_clients(confs, show, is_apart=with_name)
-    return repeat("sinfo", options.get("iterate"), clusters)
+    return repeat("sinfo", options, clusters)
 
 
 def _choose_partitions(options: "dict[str, str]") -> None:

@@ -178,7 +178,7 @@ def main(argv: "list[str]") -> int:
         lambda client, name: _show(options, client, job_filter, argv, name),
         is_apart=names_clusters(options),
     )
-    return repeat("squeue", options.get("iterate"), show)
+    return repeat("squeue", options, show)
 
 
 def _follow(options: "dict[str, str]", job_filter: "dict[str, Any]") -> int:
