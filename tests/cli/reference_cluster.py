@@ -339,8 +339,11 @@ class LocalClient:
         return outcome
 
     def change(self, kind: str, fields: dict[str, Any], timeout_s: float = 0) -> dict[str, Any]:
-        """Do a change."""
-        return self.call(kind, {**fields, "request_id": bytes(16)})
+        """Do a change; as the real client, raise where it holds for some of the things only."""
+        reply = self.call(kind, {**fields, "request_id": bytes(16)})
+        if code := reply.get("refused"):
+            raise SlurmError(code, error_text(code))
+        return reply
 
 
 def queue() -> ReferenceCluster:
