@@ -1,6 +1,7 @@
 """How long each step of a purge of a million jobs holds the writing thread, beside what comes in.
 
-    python bench/purge_rate.py [--jobs 1000000] [--database sqlite|mariadb] [--steps 0]
+    python bench/purge_rate.py [--jobs 1000000] [--job-steps 0] [--database sqlite|mariadb]
+                               [--steps 0]
 
 The journal of a controller waits for the step that is going on, and for no other. After every tenth
 step a message of 100 jobs is stored, as a controller sends it.
@@ -16,6 +17,9 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
@@ -24,6 +28,7 @@ from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.conf.slurmdbd_conf import parse_slurmdbd_conf
 from pyslurm_ng.daemon.log import QUIET, DaemonLog
+from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.database import Database
 from pyslurm_ng.dbd.ingest.batches import ingest
 from pyslurm_ng.dbd.ingest.frames import Frame
@@ -87,6 +92,30 @@ class Steps:
         return frames
 
 
+def fill_steps(database: Database, steps: int) -> None:
+    """Add steps to each job: one row, which the database copies."""
+    jobs, table = schema.jobs, schema.steps
+    row = {
+        "name": "work", "state": "COMPLETED", "node_list": "n1", "nodes": 1, "tasks": 1, "cpus": 1,
+        "tres_allocated": "billing=1,cpu=1,mem=1000,node=1", "submit_line": "srun work",
+    }  # fmt: skip
+    columns = [column.name for column in table.columns]
+    for number in range(steps):
+        own: dict[str, Any] = {
+            "job_index": jobs.c.job_index, "step_id": sa.literal(number),
+            "het_component": sa.literal(-1), "start_us": jobs.c.start_us, "end_us": jobs.c.end_us,
+        }  # fmt: skip
+        shown = [
+            own[name]
+            if name in own
+            else sa.literal(row.get(name, schema.default_of(table.c[name])))
+            for name in columns
+        ]
+        with database.write() as connection:
+            query = sa.select(*shown)
+            connection.execute(table.insert().from_select(columns, query, include_defaults=False))
+
+
 def figures(seconds: list[float]) -> str:
     """Return median, 99th percentile and greatest in milliseconds."""
     ordered = sorted(seconds)
@@ -98,6 +127,7 @@ def main() -> None:
     """Print a line for each figure."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--jobs", type=int, default=1_000_000)
+    parser.add_argument("--job-steps", type=int, default=0, help="of each job")
     parser.add_argument("--database", choices=("sqlite", "mariadb"), default="sqlite")
     parser.add_argument("--steps", type=int, default=0, help="stop after so many")
     options = parser.parse_args()
@@ -107,6 +137,7 @@ def main() -> None:
         record(database, configured(at("12:00:00")))
         fill_associations(database, 100)
         fill_jobs(database, options.jobs, 100, at("12:00:00"))
+        fill_steps(database, options.job_steps)
         clock_s = at("13:00:00") // SECOND_US
         RollUp(database, lambda work: work(), Faults(log), lambda: clock_s).catch_up()
         steps = Steps(database, options.steps)

@@ -235,23 +235,79 @@ def test_a_transaction_takes_few_rows(store: Database) -> None:
     assert job_ids(store) == []
 
 
+def steps_of(jobs: int) -> list[dict[str, int]]:
+    return [
+        {"job_index": 1000 + number, "step_id": 0, "het_component": -1, "end_us": 5000 + number}
+        for number in range(jobs)
+    ]
+
+
+def add(database: Database, table: sa.Table, new: list[dict[str, int]]) -> None:
+    """Add rows, and have MariaDB count them."""
+    with database.write() as connection:
+        connection.execute(table.insert(), new)
+    if not database.is_sqlite:
+        with database.engine.connect() as connection:
+            connection.exec_driver_sql(f"ANALYZE TABLE {table.name}").all()
+
+
+def rows_read(connection: sa.Connection) -> int:
+    """Return how many rows and entries of indexes MariaDB has looked at; 0 for SQLite."""
+    if connection.dialect.name == "sqlite":
+        return 0
+    counts = sa.text(
+        "SHOW SESSION STATUS WHERE Variable_name IN "
+        "('Handler_icp_attempts', 'Handler_read_next', 'Handler_read_rnd_next')"
+    )
+    return sum(int(row[1]) for row in connection.execute(counts))
+
+
 def test_one_row_is_removed_without_reading_the_others(store: Database) -> None:
     """MariaDB reads the whole table for a choice of one tuple: minutes with millions of steps."""
-    steps = [
-        {"job_index": 1000 + number, "step_id": 0, "het_component": -1} for number in range(900)
-    ]
+    steps = steps_of(900)
+    key = {name: steps[0][name] for name in ("job_index", "step_id", "het_component")}
     with store.write() as connection:
         connection.execute(schema.steps.insert(), steps)
-        is_mariadb = connection.dialect.name != "sqlite"
-        count = sa.text("SHOW SESSION STATUS LIKE 'Handler_read_rnd_next'")
-        before = int(connection.execute(count).one()[1]) if is_mariadb else 0
-        assert old_rows.remove(connection, {schema.steps: steps[:1]}) == 1
-        read = int(connection.execute(count).one()[1]) - before if is_mariadb else 0
+        before = rows_read(connection)
+        assert old_rows.remove(connection, {schema.steps: [key]}) == 1
+        read = rows_read(connection) - before
         remaining = connection.execute(
             sa.select(sa.func.count()).select_from(schema.steps)
         ).scalar()
     assert remaining == 899
     assert read < 400
+
+
+def test_a_few_old_steps_are_found_without_reading_the_others(store: Database) -> None:
+    """MariaDB began with all jobs, and sorted their steps: for each transaction of a purge."""
+    steps = steps_of(900)
+    jobs = [
+        {"job_index": step["job_index"], "cluster_id": 1, "end_us": step["end_us"]}
+        for step in steps
+    ]
+    add(store, schema.jobs, jobs)
+    add(store, schema.steps, steps)
+    with store.write() as connection:
+        before = rows_read(connection)
+        old = old_rows.find(connection, "step", 1, 9000, 3)[schema.steps]
+        read = rows_read(connection) - before
+    assert [row["job_index"] for row in old] == [1000, 1001, 1002]
+    assert read < 100
+
+
+def test_old_jobs_are_found_without_reading_open_ones(store: Database) -> None:
+    """Many more may wait than are old."""
+    jobs = [
+        {"job_index": number, "cluster_id": 1, "end_us": max(number - 890, 0)}
+        for number in range(1, 900)
+    ]
+    add(store, schema.jobs, jobs)
+    with store.write() as connection:
+        before = rows_read(connection)
+        old = old_rows.find(connection, "job", 1, 9000, 3)[schema.jobs]
+        read = rows_read(connection) - before
+    assert [row["job_index"] for row in old] == [891, 892, 893]
+    assert read < 100
 
 
 def test_a_transaction_is_short_however_slow_the_database() -> None:

@@ -127,13 +127,13 @@ class Purge:
         def transaction(most: int) -> int:
             with self._database.write() as connection:
                 until_us = old_rows.until(connection, kind, cluster_id, before_us)
-                rows = old_rows.find(connection, kind, cluster_id, until_us, most)
-                if not rows:
+                keys = old_rows.find(connection, kind, cluster_id, until_us, most)
+                if not keys:
                     return 0
                 if file is not None:
-                    file.write(rows, until_us)
+                    file.write(old_rows.whole(connection, keys), until_us)
                 old_rows.note_purge(connection, cluster_id, kind, until_us)
-                return old_rows.remove(connection, rows)
+                return old_rows.remove(connection, keys)
 
         count = 0
         while not self.thread.is_stopping:

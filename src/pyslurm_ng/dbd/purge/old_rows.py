@@ -18,7 +18,7 @@ from pyslurm_ng.dbd.rollup.periods import hour_of
 Row = dict[str, Any]
 Rows = dict[sa.Table, list[Row]]
 Find = Callable[[sa.Connection, int, int, int], Rows]
-"""From a cluster, the time before which rows are old and how many at most, to old rows."""
+"""From a cluster, the time before which rows are old and how many at most, to keys of old rows."""
 
 ROLLED_UP = ("event", "job", "resv", "suspend")
 """Kinds that usage is added up from."""
@@ -55,31 +55,62 @@ def note_purge(connection: sa.Connection, cluster_id: int, kind: str, before_us:
 
 
 def find(connection: sa.Connection, kind: str, cluster_id: int, before_us: int, most: int) -> Rows:
-    """Return some old rows of a kind, with all that belongs to them; empty if there are none."""
+    """Return keys of some old rows of a kind, and of all that belongs to them; empty: none is old.
+
+    An index has all that this reads. Where MariaDB needs more of a row, it also looks at all jobs
+    that are not over.
+    """
     rows = _FIND[kind](connection, cluster_id, before_us, most)
     return {table: table_rows for table, table_rows in rows.items() if table_rows}
 
 
-def remove(connection: sa.Connection, rows: Rows) -> int:
-    """Delete rows; return how many."""
-    for table, table_rows in rows.items():
-        keys = list(table.primary_key.columns)
-        if connection.dialect.name != "sqlite":
+def whole(connection: sa.Connection, keys: Rows) -> Rows:
+    """Return the rows of keys with all columns."""
+    rows: Rows = {}
+    for table, table_keys in keys.items():
+        if connection.dialect.name == "sqlite":
+            query = sa.select(table).where(_has_key(table))
+            found = [connection.execute(query, _marked(key)).one() for key in table_keys]
+            rows[table] = [dict(row._mapping) for row in found]
+        else:
+            rows[table] = _read(connection, sa.select(table).where(_is_of(table, table_keys)))
+    return rows
+
+
+def remove(connection: sa.Connection, keys: Rows) -> int:
+    """Delete the rows of keys; return how many."""
+    for table, table_keys in keys.items():
+        if connection.dialect.name == "sqlite":
+            # For a choice of several keys SQLite reads the whole table.
+            connection.execute(
+                table.delete().where(_has_key(table)), list(map(_marked, table_keys))
+            )
+        else:
             # A statement for each row would wait for the server as often.
-            values = [tuple(row[key.name] for key in keys) for row in table_rows]
-            chosen: sa.ColumnElement[bool] = sa.tuple_(*keys).in_(values)
-            if len(values) == 1:
-                # For a choice of one MariaDB reads, and locks, the whole table.
-                chosen = sa.and_(*[key == value for key, value in zip(keys, *values, strict=True)])
-            connection.execute(table.delete().where(chosen))
-            continue
-        # For a choice of several keys SQLite reads the whole table.
-        condition = sa.and_(*[key == sa.bindparam(f"key_{key.name}") for key in keys])
-        connection.execute(
-            table.delete().where(condition),
-            [{f"key_{key.name}": row[key.name] for key in keys} for row in table_rows],
-        )
-    return sum(map(len, rows.values()))
+            connection.execute(table.delete().where(_is_of(table, table_keys)))
+    return sum(map(len, keys.values()))
+
+
+def _has_key(table: sa.Table) -> sa.ColumnElement[bool]:
+    return sa.and_(*[key == sa.bindparam(f"key_{key.name}") for key in table.primary_key.columns])
+
+
+def _marked(key: Row) -> Row:
+    """Return the values of `_has_key`."""
+    return {f"key_{name}": value for name, value in key.items()}
+
+
+def _is_of(table: sa.Table, keys: list[Row]) -> sa.ColumnElement[bool]:
+    columns = list(table.primary_key.columns)
+    values = [tuple(key[column.name] for column in columns) for key in keys]
+    if len(values) == 1:
+        # For a choice of one MariaDB reads, and locks, the whole table.
+        return sa.and_(*[column == value for column, value in zip(columns, *values, strict=True)])
+    return sa.tuple_(*columns).in_(values)
+
+
+def _keys(table: sa.Table) -> sa.Select[Any]:
+    return sa.select(*table.primary_key.columns)
 
 
 def _ended(table: sa.Table) -> Find:
@@ -87,7 +118,7 @@ def _ended(table: sa.Table) -> Find:
 
     def find_ended(connection: sa.Connection, cluster_id: int, before_us: int, most: int) -> Rows:
         end = table.c.end_us
-        query = sa.select(table).where(table.c.cluster_id == cluster_id, end > 0, end < before_us)
+        query = _keys(table).where(table.c.cluster_id == cluster_id, end > 0, end < before_us)
         return {table: _read(connection, query.order_by(end).limit(most))}
 
     return find_ended
@@ -106,10 +137,11 @@ def _of_jobs(table: sa.Table) -> Find:
 
     def find_ended(connection: sa.Connection, cluster_id: int, before_us: int, most: int) -> Rows:
         jobs, end = schema.jobs, table.c.end_us
+        # No join: MariaDB would begin with all jobs, and sort their rows for each transaction.
+        cluster = sa.select(jobs.c.cluster_id).where(jobs.c.job_index == table.c.job_index)
         query = (
-            sa.select(table)
-            .join(jobs, jobs.c.job_index == table.c.job_index)
-            .where(jobs.c.cluster_id == cluster_id, end > 0, end < before_us)
+            _keys(table)
+            .where(end > 0, end < before_us, cluster.scalar_subquery() == cluster_id)
             .order_by(end)
             .limit(most)
         )
@@ -124,7 +156,7 @@ def _jobs(connection: sa.Connection, cluster_id: int, before_us: int, most: int)
     indices = [row["job_index"] for row in jobs]
     rows: Rows = {}
     for table in (schema.steps, schema.suspensions):
-        query = sa.select(table).where(table.c.job_index.in_(indices)).limit(most)
+        query = _keys(table).where(table.c.job_index.in_(indices)).limit(most)
         rows[table] = _read(connection, query) if indices else []
         if len(rows[table]) == most:
             return rows
@@ -139,7 +171,7 @@ def _texts(column: str) -> Find:
         own, other = (jobs.c[name] for name in (column, _OTHER[column]))
         is_young = sa.or_(jobs.c.end_us == 0, jobs.c.end_us >= before_us)
         query = (
-            sa.select(texts)
+            _keys(texts)
             .where(
                 texts.c.last_used_us < before_us,
                 ~sa.exists().where(own == texts.c.hash, is_young),
@@ -159,7 +191,7 @@ _TEXTS = 20
 
 def _transactions(connection: sa.Connection, _: int, before_us: int, most: int) -> Rows:
     table = schema.txn
-    query = sa.select(table).where(table.c.time_us < before_us)
+    query = _keys(table).where(table.c.time_us < before_us)
     return {table: _read(connection, query.order_by(table.c.time_us).limit(most))}
 
 
@@ -174,7 +206,7 @@ def _usage(connection: sa.Connection, cluster_id: int, before_us: int, most: int
             name = _PERIOD_DONE.get(period)
             until_us = min(before_us, done._mapping[name]) if name else before_us
             begin = table.c.start_us
-            query = sa.select(table).where(table.c.cluster_id == cluster_id, begin < until_us)
+            query = _keys(table).where(table.c.cluster_id == cluster_id, begin < until_us)
             rows = _read(connection, query.order_by(begin).limit(most))
             if rows:
                 return {table: rows}
