@@ -168,6 +168,10 @@ def test_version_and_help_need_nothing(daemon: AccountingDaemon) -> None:
         (lambda daemon: daemon.write_dbd_conf(mode=0o644), "mode is 0644"),
         (lambda daemon: daemon.write_dbd_conf("StorageLoc=/no/such/dir/a\n"), "No such file"),
         (lambda daemon: daemon.write_dbd_conf("PidFile=/proc/x.pid\n"), "Unable to open pidfile"),
+        (
+            lambda daemon: daemon.write_dbd_conf("PidFile=/no/such/x.pid\n"),
+            "Unable to open pidfile",
+        ),
         (lambda daemon: daemon.write_dbd_conf("LogFile=/no/such/dir/l\n"), "Unable to open log"),
         (lambda daemon: daemon.slurm_conf.unlink(), "Unable to open configuration"),
         (lambda daemon: daemon.path.joinpath("slurm.key").unlink(), "slurm.key"),

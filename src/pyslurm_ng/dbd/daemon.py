@@ -81,7 +81,6 @@ class Daemon:
         # systemd and init scripts read the pid file as root made it; then rights are dropped.
         try:
             user = pwd.getpwnam(conf.user) if not conf.user.isdecimal() else None
-            os.makedirs(os.path.dirname(conf.pid_file) or ".", exist_ok=True)
             directory = run_directory(conf.pid_file)
             is_ours = directory == DEFAULT_RUN_DIRECTORY or is_of_this_unit(directory)
             make_directory(directory, user.pw_uid if user else -1, take=is_ours)
