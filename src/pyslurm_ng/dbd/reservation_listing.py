@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.history_rows import ids_of, midnight_us, window
+from pyslurm_ng.dbd.lengths import MOST
 from pyslurm_ng.dbd.list_request import Asked
 from pyslurm_ng.dbd.reports.reserved import node_names, used_of
 from pyslurm_ng.dbd.reports.scope import Scope
@@ -21,10 +22,12 @@ FIELDS = ("Cluster", "Name", "ID", "TRES", "TimeStart", "TimeEnd", "UnusedWall",
 
 
 def reservations(asked: Asked) -> tuple[Iterable[str], list[Row]]:
-    """Return those of today, or of the time that Start and End name, by begin."""
+    """Return those of today and later, or of the time that Start and End name, by begin."""
     where, table = asked.where, schema.reservations.c
     start_us, end_us = window(asked, midnight_us(asked.now_us))
     ids = ids_of(where, "reservation id")
+    if not where.last("Start") and not where.last("End"):
+        end_us = MOST
     names, nodes = where.values("Names"), set(where.values("Nodes"))
     scope = Scope(asked.connection, asked.actor, asked.private)
     shown = []

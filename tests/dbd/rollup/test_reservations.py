@@ -153,6 +153,16 @@ def test_reservations_are_listed_with_what_was_unused(store: Database) -> None:
     assert listed(store, "reservation", "start=2026-11-20T13:30:00 end=2026-11-20T14:00:00") == []
 
 
+def test_reservations_of_later_are_listed_where_no_time_is_named(store: Database) -> None:
+    """As in 22.05; a period ends now where its end is not named."""
+    far = Reservation("far", at("12:00:00") + 10**15, at("13:00:00") + 10**15)
+    record(store, ev.ReservationCreated(at("12:00:00"), far))
+    assert [row["Name"] for row in listed(store, "reservation")] == ["far"]
+    assert [row["Name"] for row in listed(store, "reservation", "names=far")] == ["far"]
+    assert listed(store, "reservation", "start=2026-11-20T12:00:00") == []
+    assert listed(store, "reservation", "end=now") == []
+
+
 def test_private_reservations_are_for_operators(store: Database) -> None:
     """PrivateData=reservations: other users may not ask, as in 22.05."""
     record(store, ev.ReservationCreated(at("12:00:00"), reservation("12:10:00", "13:00:00")))
