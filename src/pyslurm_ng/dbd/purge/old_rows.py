@@ -70,8 +70,8 @@ def whole(connection: sa.Connection, keys: Rows) -> Rows:
     for table, table_keys in keys.items():
         if connection.dialect.name == "sqlite":
             query = sa.select(table).where(_has_key(table))
-            found = [connection.execute(query, _marked(key)).one() for key in table_keys]
-            rows[table] = [dict(row._mapping) for row in found]
+            selected = [connection.execute(query, _marked(key)).one() for key in table_keys]
+            rows[table] = [dict(row._mapping) for row in selected]
         else:
             rows[table] = _read(connection, sa.select(table).where(_is_of(table, table_keys)))
     return rows
