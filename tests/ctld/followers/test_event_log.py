@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from pyslurm_ng.ctld.followers.event_log import EventLog
@@ -95,6 +96,23 @@ def test_the_lines_of_a_turn_are_written_together() -> None:
     assert lines.lines == told
     later[0]()
     assert lines.lines == told
+
+
+@pytest.mark.parametrize(
+    ("script_hash", "begins"),
+    [
+        ("ab", "_slurm_rpc_submit_batch_job: JobId=1 User="),
+        ("", "_slurm_rpc_allocate_resources JobId=1 User="),
+    ],
+)
+def test_a_job_that_is_taken_has_a_line_in_slurms_form(script_hash: str, begins: str) -> None:
+    """Sites look for a job's number behind Slurm's verb."""
+    cluster = cluster_of()
+    place = ("alice", "alice", "chem", "normal", 1, "main", 60)
+    event = ev.JobSubmitted(START_US, 1, JobRequest(), 1001, 1001, *place, script_hash)
+    lines = LineLog()
+    EventLog(cluster, lines, LineLog(0)).applied([event])
+    assert lines.lines == [f"{begins}alice(1001) Account=chem Partition=main"]
 
 
 def test_the_schedulers_log_has_only_its_lines() -> None:

@@ -160,7 +160,8 @@ def test_a_refused_job_has_a_line() -> None:
     refusal = Reject(Errno.ESLURM_INVALID_PARTITION_NAME, "nosuch\nline")
     request_log(lines).decided(job, site.context(ALICE), refusal)
     assert lines.lines == [
-        f"submit: User=alice({ALICE.uid}) refused: nosuch?line: Invalid partition name specified",
+        f"_slurm_rpc_submit_batch_job: User=alice({ALICE.uid}) refused: nosuch?line: "
+        "Invalid partition name specified",
     ]
 
 

@@ -28,6 +28,8 @@ class Log(Protocol):
 
 
 INFO_LEVEL = 3
+SUBMISSION_VERBS = ("_slurm_rpc_allocate_resources", "_slurm_rpc_submit_batch_job:")
+"""How Slurm's log begins the line of a job of srun or salloc, and of a batch job."""
 
 
 def _at_once(function: Callable[[], None]) -> None:
@@ -99,8 +101,9 @@ def _names(cluster: Cluster, node_ids: Sequence[int]) -> str:
 
 def _submitted(cluster: Cluster, event: ev.JobSubmitted) -> str:
     tasks = f" Array={event.request.array}" if event.array_count else ""
+    verb = SUBMISSION_VERBS[bool(event.script_hash)]
     return (
-        f"submit: JobId={event.job_id}{tasks} User={event.user_name}({event.uid}) "
+        f"{verb} JobId={event.job_id}{tasks} User={event.user_name}({event.uid}) "
         f"Account={event.account} Partition={event.partition}"
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.base.plain_text import printable
-from pyslurm_ng.ctld.followers.event_log import INFO_LEVEL, Log
+from pyslurm_ng.ctld.followers.event_log import INFO_LEVEL, SUBMISSION_VERBS, Log
 from pyslurm_ng.ctld.followers.request_lines import request_lines
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.wire.job_messages import AllocateJob, SubmitJob
@@ -69,8 +69,9 @@ class RequestLog:
         if not self._may_complain(context):
             return False
         if isinstance(request, SubmitJob | AllocateJob):
-            text = _shown(str(reject))
-            self._log.info(f"submit: User={caller.user_name}({caller.uid}) refused: {text}")
+            verb = SUBMISSION_VERBS[isinstance(request, SubmitJob)]
+            who = f"User={caller.user_name}({caller.uid})"
+            self._log.info(f"{verb} {who} refused: {_shown(str(reject))}")
         elif reject.code in _DENIALS:
             kind = type(request).__name__
             name = _RPC_NAMES.get(kind, kind)
