@@ -171,21 +171,23 @@ def test_notice_of_others_says_aborted(make: Any) -> None:
     assert code == 143
 
 
-def test_wait_limits_the_stragglers(make: Any) -> None:
+@pytest.mark.parametrize(("status", "word"), [(0, "exited"), (3 << 8, "exited abnormally")])
+def test_wait_limits_the_stragglers(make: Any, status: int, word: str) -> None:
     """-W 1: one second after the first end the others are killed."""
     room = make(["n1"], [[0, 1, 2]], wait_s=1)
     node = room.node()
     node.started()
-    node.exit(1, 0)
+    node.exit(1, status)
     assert step_io.numbers(node.wait_for(step_io.SIGNAL)[1]) == (9,)
     node.exit(0, 9)
     node.exit(2, 9)
     node.done()
     _, err, code = room.end()
-    assert err.splitlines()[:5] == [
+    ended = [line for line in err.splitlines() if "Exited with" not in line]
+    assert ended[:5] == [
         "srun: First task exited 1s ago",
         "srun: StepId=5.0 tasks 0,2: running",
-        "srun: StepId=5.0 task 1: exited",
+        f"srun: StepId=5.0 task 1: {word}",
         "srun: Terminating StepId=5.0",
         "srun: error: n1: tasks 0,2: Killed",
     ]

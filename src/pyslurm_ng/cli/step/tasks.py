@@ -52,6 +52,7 @@ class StepTasks:
         self.worst_status = 0
         self.code = 0
         self.exited_count = 0
+        self.failed: set[int] = set()
         self.expects_signals = False  # srun's user ends the tasks
         self._unsaid: dict[tuple[int, int, int], list[int]] = {}
 
@@ -77,6 +78,8 @@ class StepTasks:
             return False
         self.state[task] = EXITED
         self.exited_count += 1
+        if status or flags:
+            self.failed.add(task)
         code = exit_code(status, flags)
         if code > self.code:
             self.code = code
@@ -116,10 +119,14 @@ class StepTasks:
 
     def state_lines(self) -> "list[str]":
         """Return what the first Ctrl-C and --wait print: tasks by state."""
-        words = {STARTING: "starting", RUNNING: "running", EXITED: "exited"}
-        lines = []
-        for state in (STARTING, RUNNING, EXITED):
-            ids = [task for task, now in self.state.items() if now == state]
-            if ids:
-                lines.append(f"{self.step_name} {self._text(ids)}: {words[state]}")
-        return lines
+        by_words: dict[str, list[int]] = {"starting": [], "running": [], "exited": []}
+        words = [*by_words]
+        by_words["exited abnormally"] = []
+        for task, state in self.state.items():
+            failed = task in self.failed
+            by_words["exited abnormally" if failed else words[state]].append(task)
+        return [
+            f"{self.step_name} {self._text(tasks)}: {text}"
+            for text, tasks in by_words.items()
+            if tasks
+        ]
