@@ -40,7 +40,7 @@ def _wckey(row: "Row") -> "Row":
         "id": row["ID"],
         "name": row["WCKeys"],
         "user": row["User"],
-        "flags": ["DEFAULT"] if row["is_default"] else [],
+        "flags": [],  # the only one is of deleted keys, which are not listed
     }
 
 
