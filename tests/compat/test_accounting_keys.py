@@ -113,7 +113,7 @@ def test_debug_level(loaded: Any, tmp_path: Path) -> None:
         path = tmp_path / f"{level}.log"
         conf = loaded(f"{SQLITE}DebugLevel={level}\nLogFile={path}\n")
         log = DaemonLog("slurmdbd")
-        Daemon(Options(), conf, log)._open_log()
+        Daemon(Options(), conf, log)._open_log(conf)
         assert (log.file_level, path.exists()) == (number, True)
 
 
@@ -125,7 +125,7 @@ def test_debug_level_of_syslog(loaded: Any, tmp_path: Path, text: str, number: i
     """DebugLevelSyslog is how much syslog has; beside a log file it has fatal lines."""
     conf = loaded(f"{SQLITE}LogFile={tmp_path}/log\n{text}\n")
     log = DaemonLog("slurmdbd")
-    Daemon(Options(), conf, log)._open_log()
+    Daemon(Options(), conf, log)._open_log(conf)
     assert log.syslog_level == number
 
 

@@ -295,9 +295,9 @@ def test_sdiag_sorts_calls(
 # sinfo and squeue --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("line", ["squeue -h -o %i -j 21", "sinfo -h -o %N -n n1 -p gpu"])
+@pytest.mark.parametrize("line", ["squeue -o %i -j 21", "sinfo -o %N -n n1 -p gpu"])
 def test_iterate_shows_again_and_again(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """--iterate=5: under a line with the time, every five seconds."""
+    """--iterate=5: under a line with the time, every five seconds; without it under --noheader."""
     pauses: list[float] = []
 
     def pause(seconds: float) -> None:
@@ -312,3 +312,6 @@ def test_iterate_shows_again_and_again(line: str, monkeypatch: pytest.MonkeyPatc
     parts = shown.split("\n\n")[:-1]
     assert [part.partition("\n")[2] + "\n" for part in parts] == [once] * 3
     assert all(part.split()[0] in "Mon Tue Wed Thu Fri Sat Sun" for part in parts)
+    pauses.clear()
+    rows = run(monkeypatch, queue(), "root", f"{line} -h").stdout
+    assert run(monkeypatch, queue(), "root", f"{line} -h --iterate=5").stdout == f"{rows}\n" * 3

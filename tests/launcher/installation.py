@@ -209,7 +209,8 @@ def install(root: Path) -> Installation:
     package = library / "pyslurm_ng"
     for name in ("__init__.py", "_run.py", "cli/__init__.py", "command_server.py",
                  "command_server_start.py", "cli/session_id.py", "conf/__init__.py",
-                 "conf/quick.py", "base/__init__.py", "base/input_files.py"):  # fmt: skip
+                 "conf/quick.py", "base/__init__.py", "base/input_files.py",
+                 "base/word_values.py"):  # fmt: skip
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(PACKAGE / name, package / name)
     (package / "cli" / "squeue.py").write_text(TRIAL)
