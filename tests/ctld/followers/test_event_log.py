@@ -108,8 +108,10 @@ def test_the_lines_of_a_turn_are_written_together() -> None:
 def test_a_job_that_is_taken_has_a_line_in_slurms_form(script_hash: str, begins: str) -> None:
     """Sites look for a job's number behind Slurm's verb."""
     cluster = cluster_of()
-    place = ("alice", "alice", "chem", "normal", 1, "main", 60)
-    event = ev.JobSubmitted(START_US, 1, JobRequest(), 1001, 1001, *place, script_hash)
+    names = "alice", "alice", "chem", "normal"
+    event = ev.JobSubmitted(
+        START_US, 1, JobRequest(), 1001, 1001, *names, 1, "main", 60, script_hash
+    )
     lines = LineLog()
     EventLog(cluster, lines, LineLog(0)).applied([event])
     assert lines.lines == [f"{begins}alice(1001) Account=chem Partition=main"]
